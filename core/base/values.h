@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every default and every cap of boxgate, once. README's table and `boxgate config show` are
+ * compared with this header by tests/unit/test_values.c. Unit in the name: MS, MB (MiB), BYTES.
+ */
+#pragma once
+
+#define BG_VERSION "0.1.0"
+#define BG_PROTO 1
+#define BG_CONFIG_VERSION 1
+#define BG_AUDIT_SCHEMA 1
+
+/* profile */
+#define BG_IMAGE_DEFAULT "node:22-bookworm"
+#define BG_IMAGE_NODE "node:22-bookworm"
+#define BG_IMAGE_PYTHON "python:3.13-bookworm"
+#define BG_IMAGE_DENO "denoland/deno:debian"
+#define BG_WORKDIR "/workspace"
+#define BG_WORKSPACE_MB 176
+#define BG_TMP_MB 64
+#define BG_SHM_MB 16
+#define BG_USER_DEFAULT "1000:1000"
+#define BG_SANDBOX_UID 1000
+
+/* limits */
+#define BG_MEMORY_MB 512
+#define BG_CPUS_MILLI 1000
+#define BG_PIDS 256
+#define BG_TIMEOUT_MS 30000
+#define BG_RUN_TIMEOUT_MS 60000
+#define BG_MAX_TIMEOUT_MS 300000
+#define BG_MAX_OUTPUT_BYTES 1048576
+#define BG_MAX_FILE_BYTES 8388608
+#define BG_MAX_PROCESSES 4
+#define BG_PROCESS_TAIL_BYTES 262144
+
+/* life cycle */
+#define BG_IDLE_MS 300000
+#define BG_TTL_MS 28800000
+#define BG_GRACE_MS 5000
+#define BG_LINGER_MS 600000
+#define BG_LINGER_EMPTY_MS 60000
+#define BG_AUTOSTART_EXIT_MS 600000
+#define BG_ENGINE_CREATE_MS 120000
+#define BG_ENGINE_CALL_MS 30000
+#define BG_WAIT_PORT_MS 30000
+#define BG_WAIT_PORT_INTERVAL_MS 250
+#define BG_HOOK_MS 5000
+
+/* approvals */
+#define BG_PENDING_MS 900000
+#define BG_NO_CONSOLE_MS 120000
+#define BG_DETACH_MS 600000
+#define BG_ARM_MS 600
+#define BG_DENY_MEMORY_MS 600000
+#define BG_SESSION_SCOPE_MS 28800000
+#define BG_BLOB_DAYS 90
+#define BG_SHA_PREFIX_MIN 16 /* hex digits `approve --sha` needs */
+#define BG_HIGH_DIGITS 4     /* typed in the console for HIGH */
+#define BG_REASON_MAX 500    /* bytes of a deny reason or a note */
+
+/* queue */
+#define BG_PENDING_PER_CONN 8
+#define BG_PENDING_PER_UID 32
+#define BG_PENDING_MAX 256
+#define BG_SESSIONS_MAX 256
+
+/* wire and parsers */
+#define BG_JSON_LINE_MAX 16777216
+#define BG_JSON_HELLO_MAX 65536
+#define BG_JSON_DEPTH_MAX 64
+#define BG_YAML_MAX 262144
+#define BG_YAML_DEPTH_MAX 16
+#define BG_CODE_MAX 1048576
+#define BG_INPUT_MAX 8388608
+#define BG_ARGS_MAX 1024        /* elements of argv */
+#define BG_ARG_BYTES_MAX 131072 /* one element; the kernel's own limit */
+#define BG_ENV_MAX 256
+#define BG_ENV_VALUE_MAX 32768
+#define BG_OPERAND_MAX 262144
+#define BG_EVENT_CHUNK 262144
+#define BG_EVENT_RING 4096
+#define BG_CONSOLE_BEHIND_MAX 8388608
+#define BG_HTTP_HEAD_MAX 16384
+#define BG_ID_MAX 64
+#define BG_LABELS_MAX 32
+
+/* guest link */
+#define BG_FRAME_MAX 65536
+#define BG_FRAME_PREAUTH_MAX 64
+#define BG_AUTH_MS 1000
+#define BG_AUTH_CONNS 4
+#define BG_STREAM_CREDIT 262144
+#define BG_SESSION_CREDIT 4194304
+#define BG_GUEST_REMEMBER 256
+#define BG_DRAIN_MS 500 /* pipes still held by children after the main process ended */
+#define BG_KILL_MS 1000 /* after this the container goes */
+
+/* log files */
+#define BG_LOG_BYTES 4194304
+#define BG_LOG_FILES 4
+
+/* local provider */
+#define BG_LOCAL_UID_BASE 2063597568u
