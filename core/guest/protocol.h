@@ -5,6 +5,14 @@
  *
  * Link: the guest dials a Unix stream socket (sandbox.md 1a), sends HELLO, waits for WELCOME.
  * A lost link is never resumed: new HELLO, new epoch; the server asks again by exec id.
+ *
+ * EXEC: struct gp_exec stands in the first frame only; a continuation carries blob bytes alone.
+ * Streams: output credit starts at gp_exec.credit, stdin credit at GP_CREDIT right after the last
+ * EXEC frame. WELCOME sets the output credit of every live exec back to gp_exec.credit. Commands
+ * that ended meanwhile send their ring and GP_EXIT on the new link unasked. stdin whose EOF had
+ * not arrived when the link went stays open and takes nothing more (a hole is never closed over).
+ * A repeated EXEC and QUERY are both answered by GP_STATE. A refused EXEC (GP_ERROR) leaves no
+ * record. KILL of an id without processes answers GP_KILLED 0. CREDIT is cut at GP_CREDIT_MAX.
  */
 #pragma once
 
@@ -15,6 +23,8 @@
 #define GP_FRAME_MAX 65536u /* payload */
 #define GP_HELLO_MAX 64u    /* bytes before WELCOME */
 #define GP_CREDIT 262144u   /* per stream to begin with */
+#define GP_CREDIT_MAX 67108864u /* more is never outstanding */
+#define GP_EXEC_MAX 4194304u    /* gp_exec.total */
 #define GP_REMEMBER 256     /* exec ids a guest remembers */
 #define GP_TOKEN_LEN 32
 #define GP_STREAM_RING 65536u /* kept per stream while the link is down */
