@@ -28,10 +28,11 @@ TUI_PKGS := ncursesw
 NOBUILD := help setup clean uninstall
 ifneq (,$(filter-out $(NOBUILD),$(or $(MAKECMDGOALS),all)))
 # The setup script is silent and fast when nothing is missing; it names and installs what is.
-SETUP_FOR := $(if $(filter test check check-long lint fuzz fuzz-replay bench coverage screens,$(MAKECMDGOALS)),test,$(if $(filter demo,$(MAKECMDGOALS)),demo,build))
+TESTING   := test test-% check check-long lint fuzz bench coverage
+SETUP_FOR := $(or $(if $(filter $(TESTING),$(MAKECMDGOALS)),test),$(filter demo,$(MAKECMDGOALS)),build)
 ifneq (done,$(BOXGATE_SETUP))
-ifneq (0,$(shell tests/tools/setup $(SETUP_FOR) >&2; echo $$?))
-$(error setup failed, see above)
+ifneq (0,$(shell SETUP='$(SETUP)' tests/tools/setup $(SETUP_FOR) >&2; echo $$?))
+$(error boxgate needs these packages to build; see above. SETUP=no never installs)
 endif
 export BOXGATE_SETUP := done
 endif
@@ -165,6 +166,9 @@ test-flow: all ## flow tests only (real server, real local sandboxes)
 test-engine: all ## real dockerd and podman only
 	@$(TEST_ENV) tests/run.sh $(ENGINE_TESTS)
 
+setup: ## install what building and testing needs (the other goals do it by themselves)
+	@SETUP='$(SETUP)' tests/tools/setup test
+
 check: ## lint, then the tests under ASan and UBSan
 	$(Q)+$(MAKE) lint
 	$(Q)+$(MAKE) SAN=asan test
@@ -216,5 +220,5 @@ help: ## show this text
 	@grep -hE '^[a-z_.-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 24
 
 FORCE:
-.PHONY: all test test-build test-unit test-flow test-engine check check-long lint fuzz bench demo coverage install uninstall clean help FORCE
+.PHONY: all test test-build test-unit test-flow test-engine check check-long lint fuzz bench demo setup coverage install uninstall clean help FORCE
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
