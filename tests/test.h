@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Include first in every unit test: cmocka's fixed include order and line-buffered output. */
+/* Include first in every unit test: cmocka's fixed include order and line-buffered output.
+ */
 #pragma once
 
 #include <setjmp.h>

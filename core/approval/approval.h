@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queue and its state machine (contract.md 4, 5). Default deny: only a durable decision for
- * exactly these bytes, with a requester attached, makes one call of `run`.
+ * The queue and its state machine (contract.md 4, 5). Default deny: only a durable decision
+ * for exactly these bytes, with a requester attached, makes one call of `run`.
  *
- * received -> preparing -> pending -> approved -> running -> final. machine.c holds the table;
- * an event that has no row is refused and logged, never guessed.
+ * received -> preparing -> pending -> approved -> running -> final. machine.c holds the
+ * table; an event that has no row is refused and logged, never guessed.
  *
- * It knows no sockets and no sandboxes: the server feeds it peers and spec, and runs what it says.
+ * It knows no sockets and no sandboxes: the server feeds it peers and spec, and runs what
+ * it says.
  */
 #pragma once
 
@@ -19,9 +20,21 @@ struct bg_approvals;
 struct bg_request;
 
 enum bg_request_state {
-    BG_RS_RECEIVED, BG_RS_PREPARING, BG_RS_PENDING, BG_RS_APPROVED, BG_RS_RUNNING,
+    BG_RS_RECEIVED,
+    BG_RS_PREPARING,
+    BG_RS_PENDING,
+    BG_RS_APPROVED,
+    BG_RS_RUNNING,
     /* final */
-    BG_RS_DENIED, BG_RS_EXPIRED, BG_RS_CANCELLED, BG_RS_LOST, BG_RS_DONE, BG_RS_FAILED, BG_RS_TIMED_OUT, BG_RS_KILLED, BG_RS_INTERRUPTED,
+    BG_RS_DENIED,
+    BG_RS_EXPIRED,
+    BG_RS_CANCELLED,
+    BG_RS_LOST,
+    BG_RS_DONE,
+    BG_RS_FAILED,
+    BG_RS_TIMED_OUT,
+    BG_RS_KILLED,
+    BG_RS_INTERRUPTED,
     BG_RS_COUNT_
 };
 const char *bg_request_state_name(enum bg_request_state s);
@@ -47,34 +60,46 @@ struct bg_approvals_events {
     void (*kill)(void *data, struct bg_request *r);
     /* Anything an operator or the requester may see changed. */
     void (*changed)(void *data, struct bg_request *r);
-    /* Final; called once, after the record of it was handed to the audit. Waiters are answered here. */
+    /* Final; called once, after the record of it was handed to the audit. Waiters are
+     * answered here. */
     void (*final)(void *data, struct bg_request *r);
 };
 
-struct bg_approvals *bg_approvals_new(struct bg_loop *loop, const struct bg_config *c, struct bg_audit *a, struct bg_log *log, const struct bg_approvals_events *ev, void *data);
+struct bg_approvals *bg_approvals_new(struct bg_loop *loop, const struct bg_config *c,
+                                      struct bg_audit *a, struct bg_log *log,
+                                      const struct bg_approvals_events *ev, void *data);
 void bg_approvals_free(struct bg_approvals *q); /* pending ones end as cancelled first */
-void bg_approvals_set_policy(struct bg_approvals *q, struct bg_policy *p); /* borrowed, replaced on reload */
+void bg_approvals_set_policy(struct bg_approvals *q,
+                             struct bg_policy *p); /* borrowed, replaced on reload */
 /* How many operator connections there are; starts and stops the noConsole clock. */
 void bg_approvals_operators(struct bg_approvals *q, size_t n);
-/* From the audit at start: without `claimed` -> lost; claimed, not finished -> interrupted. */
+/* From the audit at start: without `claimed` -> lost; claimed, not finished -> interrupted.
+ */
 void bg_approvals_recover(struct bg_approvals *q, const struct bg_audit_open_request *r);
 
-/* Takes body. waiter = a token of the connection that waits (0 = none): the request is attached
- * while it has a waiter. The same call id and bytes attach to the existing request (*existing).
- * NULL with err: LIMIT (caps per connection, uid, in all), CONFLICT, AUDIT. `prepare` follows in the next turn. */
-BG_CHECK struct bg_request *bg_approvals_submit(struct bg_approvals *q, struct bg_body *body, const struct bg_actor *who, uint64_t waiter, bool no_wait, bool *existing, struct bg_error *err);
+/* Takes body. waiter = a token of the connection that waits (0 = none): the request is
+ * attached while it has a waiter. The same call id and bytes attach to the existing request
+ * (*existing). NULL with err: LIMIT (caps per connection, uid, in all), CONFLICT, AUDIT.
+ * `prepare` follows in the next turn. */
+BG_CHECK struct bg_request *bg_approvals_submit(struct bg_approvals *q,
+                                                struct bg_body *body,
+                                                const struct bg_actor *who, uint64_t waiter,
+                                                bool no_wait, bool *existing,
+                                                struct bg_error *err);
 
 struct bg_prepared {
-    struct bg_binding bind;  /* copied */
-    struct bg_facts facts;   /* strings copied; code, argv, hazards, sha256 are filled in here */
+    struct bg_binding bind; /* copied */
+    struct bg_facts
+        facts; /* strings copied; code, argv, hazards, sha256 are filled in here */
     char *const *spec_env;
     bool root_user;
-    cJSON *spec_json;        /* taken; what approval.get shows */
-    char *session_id;        /* copied */
+    cJSON *spec_json; /* taken; what approval.get shows */
+    char *session_id; /* copied */
 };
 /* err: it ends as failed with that text (LANGUAGE, NOT_FOUND, UNAVAILABLE ...). Else: hash,
  * hazards, policy, memory, merge, then pending / denied / approved by rule. */
-void bg_request_prepared(struct bg_request *r, const struct bg_prepared *p, const struct bg_error *err);
+void bg_request_prepared(struct bg_request *r, const struct bg_prepared *p,
+                         const struct bg_error *err);
 
 enum bg_scope { BG_SCOPE_ONCE, BG_SCOPE_SESSION, BG_SCOPE_RULE };
 struct bg_decide {
@@ -88,29 +113,43 @@ struct bg_decide {
     uint32_t ack;        /* hazards named; an approve needs all of them */
     uint32_t viewed_to;  /* rows seen, for the audit */
 };
-/* Compare-and-set on (id, rev, sha256); exactly one decision wins. On true the decision has been
- * handed to the audit; `done` says when it is durable (or that it was denied instead). False: NOT_FOUND, HASH_MISMATCH,
- * ALREADY_DECIDED (message says who and what), EXPIRED, HAZARDS, SELF_APPROVAL, UNSUPPORTED. */
-BG_CHECK bool bg_approvals_decide(struct bg_approvals *q, const struct bg_decide *d, const struct bg_actor *who, bg_audit_fn done, void *data, struct bg_error *err);
-BG_CHECK bool bg_approvals_extend(struct bg_approvals *q, uint64_t id, uint32_t rev, int64_t by_ms, struct bg_error *err);
+/* Compare-and-set on (id, rev, sha256); exactly one decision wins. On true the decision has
+ * been handed to the audit; `done` says when it is durable (or that it was denied instead).
+ * False: NOT_FOUND, HASH_MISMATCH, ALREADY_DECIDED (message says who and what), EXPIRED,
+ * HAZARDS, SELF_APPROVAL, UNSUPPORTED. */
+BG_CHECK bool bg_approvals_decide(struct bg_approvals *q, const struct bg_decide *d,
+                                  const struct bg_actor *who, bg_audit_fn done, void *data,
+                                  struct bg_error *err);
+BG_CHECK bool bg_approvals_extend(struct bg_approvals *q, uint64_t id, uint32_t rev,
+                                  int64_t by_ms, struct bg_error *err);
 /* An operator looked at it (attribute `seen`). */
 void bg_approvals_seen(struct bg_approvals *q, uint64_t id);
 
 /* The requester's side. attach claims a detached request: same uid, same hash. */
-BG_CHECK bool bg_request_attach(struct bg_approvals *q, uint64_t id, const char *sha256, uint32_t uid, uint64_t waiter, struct bg_request **out, struct bg_error *err);
-void bg_approvals_waiter_gone(struct bg_approvals *q, uint64_t waiter); /* detaches all of its requests */
-BG_CHECK bool bg_request_cancel(struct bg_approvals *q, uint64_t id, const char *sha256, uint32_t uid, struct bg_error *err);
+BG_CHECK bool bg_request_attach(struct bg_approvals *q, uint64_t id, const char *sha256,
+                                uint32_t uid, uint64_t waiter, struct bg_request **out,
+                                struct bg_error *err);
+void bg_approvals_waiter_gone(struct bg_approvals *q,
+                              uint64_t waiter); /* detaches all of its requests */
+BG_CHECK bool bg_request_cancel(struct bg_approvals *q, uint64_t id, const char *sha256,
+                                uint32_t uid, struct bg_error *err);
 
 void bg_request_started(struct bg_request *r);
-/* state: DONE, FAILED, TIMED_OUT, KILLED, LOST. result is taken: the answer's fields (contract 8); it is
- * kept until it was fetched or detachMs passed. summary is taken: what the audit keeps (no output). */
-void bg_request_finished(struct bg_request *r, enum bg_request_state state, const char *reason, cJSON *result, cJSON *summary);
+/* state: DONE, FAILED, TIMED_OUT, KILLED, LOST. result is taken: the answer's fields
+ * (contract 8); it is kept until it was fetched or detachMs passed. summary is taken: what
+ * the audit keeps (no output). */
+void bg_request_finished(struct bg_request *r, enum bg_request_state state,
+                         const char *reason, cJSON *result, cJSON *summary);
 
 /* ---- looking ---- */
-struct bg_request *bg_approvals_get(struct bg_approvals *q, uint64_t id); /* live or recently final */
-struct bg_request *bg_approvals_next(struct bg_approvals *q, struct bg_request *after); /* oldest first; NULL starts */
+struct bg_request *bg_approvals_get(struct bg_approvals *q,
+                                    uint64_t id); /* live or recently final */
+struct bg_request *
+bg_approvals_next(struct bg_approvals *q,
+                  struct bg_request *after); /* oldest first; NULL starts */
 size_t bg_approvals_pending(const struct bg_approvals *q);
-size_t bg_approvals_forget_deny(struct bg_approvals *q, uint32_t uid); /* how many were forgotten */
+size_t bg_approvals_forget_deny(struct bg_approvals *q,
+                                uint32_t uid); /* how many were forgotten */
 
 uint64_t bg_request_id(const struct bg_request *r);
 uint32_t bg_request_rev(const struct bg_request *r);
@@ -124,5 +163,6 @@ const char *bg_request_reason(const struct bg_request *r); /* of a final state, 
 bool bg_request_attached(const struct bg_request *r);
 void *bg_request_user(const struct bg_request *r); /* the server's own */
 void bg_request_set_user(struct bg_request *r, void *p);
-/* The row of approval.list and `boxgate pending --json`; full adds what approval.get shows. Shapes: core/rpc/schema.h. */
+/* The row of approval.list and `boxgate pending --json`; full adds what approval.get shows.
+ * Shapes: core/rpc/schema.h. */
 cJSON *bg_request_json(const struct bg_request *r, bool full);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One request: the bytes that would run, kept in the server's memory from submit to start. What
- * is shown, hashed and executed is this struct; nothing is parsed or quoted again in between.
+ * One request: the bytes that would run, kept in the server's memory from submit to start.
+ * What is shown, hashed and executed is this struct; nothing is parsed or quoted again in
+ * between.
  */
 #pragma once
 
@@ -10,18 +11,24 @@
 #include "core/base/text.h"
 #include "core/policy/facts.h"
 
-enum bg_request_kind { BG_REQ_RUN_CODE, BG_REQ_EXEC, BG_REQ_CREATE_SESSION, BG_REQ_CLOSE_SESSION };
+enum bg_request_kind {
+    BG_REQ_RUN_CODE,
+    BG_REQ_EXEC,
+    BG_REQ_CREATE_SESSION,
+    BG_REQ_CLOSE_SESSION
+};
 const char *bg_request_kind_name(enum bg_request_kind k); /* the wire's names */
 bool bg_request_kind_from(const char *name, enum bg_request_kind *out);
 
-/* What is bound besides the body; plain data so that approval does not depend on provider. */
+/* What is bound besides the body; plain data so that approval does not depend on provider.
+ */
 struct bg_binding {
-    uint32_t uid;           /* principal */
-    char instance[33];      /* session instance, 32 hex */
-    struct bg_sha256 spec;  /* specSha256 */
+    uint32_t uid;          /* principal */
+    char instance[33];     /* session instance, 32 hex */
+    struct bg_sha256 spec; /* specSha256 */
     char *workdir;
-    char **argv;            /* run_code: the interpreter's; exec: command and args */
-    int64_t timeout_ms;     /* effective, after caps */
+    char **argv;        /* run_code: the interpreter's; exec: command and args */
+    int64_t timeout_ms; /* effective, after caps */
 };
 
 struct bg_operand { /* a file operand of exec, read at submit, hashed again before start */
@@ -48,13 +55,17 @@ struct bg_body {
     size_t n_ports;
 };
 
-/* From the wire: `body` is the params' body object. Every cap and grammar is checked here. */
-BG_CHECK struct bg_body *bg_body_parse(const char *kind, const cJSON *params, struct bg_error *err);
+/* From the wire: `body` is the params' body object. Every cap and grammar is checked here.
+ */
+BG_CHECK struct bg_body *bg_body_parse(const char *kind, const cJSON *params,
+                                       struct bg_error *err);
 void bg_body_free(struct bg_body *b);
 
-/* One hashed field, in hash order. The console gets exactly these and can hash them again. */
+/* One hashed field, in hash order. The console gets exactly these and can hash them again.
+ */
 struct bg_bound_field {
-    char *name; /* "kind", "uid", "instance", "spec", "workdir", "language", "argv", "code", "cwd", "input", "env", "timeoutMs", "operand" */
+    char *name; /* "kind", "uid", "instance", "spec", "workdir", "language", "argv", "code",
+                   "cwd", "input", "env", "timeoutMs", "operand" */
     void *bytes;
     size_t len;
 };
@@ -62,7 +73,8 @@ struct bg_bound {
     struct bg_bound_field *f;
     size_t n;
 };
-void bg_bound_build(struct bg_bound *out, const struct bg_body *b, const struct bg_binding *bind);
+void bg_bound_build(struct bg_bound *out, const struct bg_body *b,
+                    const struct bg_binding *bind);
 void bg_bound_free(struct bg_bound *b);
 /* SHA-256("boxgate-req-v1\0", fields framed). skip_instance gives the hash that deny memory
  * uses: the same bytes in another session of the same principal. */
@@ -80,4 +92,6 @@ struct bg_hazards {
     struct bg_hazard_note notes[BG_NOTES_MAX];
     size_t n;
 };
-void bg_hazards_find(struct bg_hazards *h, const struct bg_body *b, const struct bg_binding *bind, const struct bg_facts *f, char *const *spec_env, bool root_user);
+void bg_hazards_find(struct bg_hazards *h, const struct bg_body *b,
+                     const struct bg_binding *bind, const struct bg_facts *f,
+                     char *const *spec_env, bool root_user);

@@ -26,7 +26,8 @@ struct bg_sha256 bg_hasher_end(struct bg_hasher *h); /* frees h */
 
 struct bg_sha256 bg_sha256(const void *p, size_t n);
 void bg_sha256_hex(const struct bg_sha256 *d, char out[BG_SHA256_HEX + 1]);
-bool bg_sha256_from_hex(const char *hex, struct bg_sha256 *out); /* exactly 64 lower/upper hex */
+bool bg_sha256_from_hex(const char *hex,
+                        struct bg_sha256 *out); /* exactly 64 lower/upper hex */
 bool bg_sha256_eq(const struct bg_sha256 *a, const struct bg_sha256 *b);
 
 void bg_random(void *p, size_t n);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * JSON from outside. cJSON alone cuts strings at \u0000, takes the first of two equal keys,
- * ignores case and loses digits past 2^53 (all seen with 1.7.15), each of which would let an
- * approval show other bytes than those that run. So a strict RFC 8259 scan of the raw bytes
- * comes first; only what passes reaches cJSON; and the getters are case-sensitive and typed.
+ * ignores case and loses digits past 2^53 (all seen with 1.7.15), each of which would let
+ * an approval show other bytes than those that run. So a strict RFC 8259 scan of the raw
+ * bytes comes first; only what passes reaches cJSON; and the getters are case-sensitive and
+ * typed.
  */
 #pragma once
 
@@ -11,8 +12,9 @@
 
 #include "core/base/buf.h"
 
-/* Accepts exactly one value: valid UTF-8, no raw control byte, no \u0000, no lone surrogate, no
- * duplicate key at any level, no leading zero, number within double range, integers within
+/* Accepts exactly one value: valid UTF-8, no raw control byte, no \u0000, no lone
+ * surrogate, no duplicate key at any level, no leading zero, number within double range,
+ * integers within
  * +-2^53, depth <= BG_JSON_DEPTH_MAX, n <= max, nothing but white space around it.
  * The error says what and at which byte. */
 BG_CHECK bool bg_json_check(const char *p, size_t n, size_t max, struct bg_error *err);
@@ -38,21 +40,23 @@ struct bg_jr {
     uint64_t seen[4]; /* bit per member; objects of more than 256 members are refused */
 };
 
-void bg_jr_begin(struct bg_jr *r, const cJSON *obj, const char *where, struct bg_error *err);
+void bg_jr_begin(struct bg_jr *r, const cJSON *obj, const char *where,
+                 struct bg_error *err);
 bool bg_jr_has(struct bg_jr *r, const char *key); /* present and not null; does not mark */
 /* Required variants fail when the member is missing; _opt give the default. Strings are
  * borrowed from the tree. */
 const char *bg_jr_str(struct bg_jr *r, const char *key);
 const char *bg_jr_str_opt(struct bg_jr *r, const char *key, const char *dflt);
 int64_t bg_jr_int(struct bg_jr *r, const char *key, int64_t min, int64_t max);
-int64_t bg_jr_int_opt(struct bg_jr *r, const char *key, int64_t min, int64_t max, int64_t dflt);
+int64_t bg_jr_int_opt(struct bg_jr *r, const char *key, int64_t min, int64_t max,
+                      int64_t dflt);
 bool bg_jr_bool_opt(struct bg_jr *r, const char *key, bool dflt);
 const cJSON *bg_jr_obj(struct bg_jr *r, const char *key);
 const cJSON *bg_jr_obj_opt(struct bg_jr *r, const char *key);
 const cJSON *bg_jr_arr_opt(struct bg_jr *r, const char *key);
 const cJSON *bg_jr_any_opt(struct bg_jr *r, const char *key); /* any type, null included */
-/* A byte field: a string, or {"base64": "..."}; malloc'ed, NUL after the end, *n its length.
- * At most max bytes. NULL with *n = 0 when it is missing (opt) or wrong. */
+/* A byte field: a string, or {"base64": "..."}; malloc'ed, NUL after the end, *n its
+ * length. At most max bytes. NULL with *n = 0 when it is missing (opt) or wrong. */
 char *bg_jr_bytes_opt(struct bg_jr *r, const char *key, size_t max, size_t *n);
 char *bg_jr_bytes(struct bg_jr *r, const char *key, size_t max, size_t *n);
 BG_PRINTF(3, 4) void bg_jr_fail(struct bg_jr *r, const char *key, const char *fmt, ...);
@@ -61,11 +65,14 @@ BG_CHECK bool bg_jr_end(struct bg_jr *r); /* false if anything was wrong or unkn
 /* Building: like cJSON_Add…ToObject, aborting when memory is out. */
 cJSON *bg_jo(void); /* {} */
 cJSON *bg_ja(void); /* [] */
-void bg_jset_str(cJSON *o, const char *key, const char *s); /* NULL gives null; bytes that are no UTF-8 become U+FFFD */
+void bg_jset_str(
+    cJSON *o, const char *key,
+    const char *s); /* NULL gives null; bytes that are no UTF-8 become U+FFFD */
 void bg_jset_int(cJSON *o, const char *key, int64_t v);
 void bg_jset_bool(cJSON *o, const char *key, bool v);
 void bg_jset(cJSON *o, const char *key, cJSON *child); /* takes child */
-void bg_jset_time(cJSON *o, const char *key, int64_t wall_ms); /* RFC 3339; negative gives null */
+void bg_jset_time(cJSON *o, const char *key,
+                  int64_t wall_ms); /* RFC 3339; negative gives null */
 /* Bytes as a plain string when they are valid UTF-8 without NUL, else {"base64": ...}. */
 void bg_jset_bytes(cJSON *o, const char *key, const void *p, size_t n);
 char *bg_json_print(const cJSON *j); /* one line, malloc'ed */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One table of commands drives parsing, help and completion. A command is one file cmd_NAME.c
- * with one `const struct bg_cmd`. tui/main.c joins the tables and dispatches.
+ * One table of commands drives parsing, help and completion. A command is one file
+ * cmd_NAME.c with one `const struct bg_cmd`. tui/main.c joins the tables and dispatches.
  */
 #pragma once
 
@@ -32,12 +32,13 @@ struct bg_opt {
 };
 
 struct bg_cmd {
-    const char *name;    /* "approve", "server stop" for a second word */
-    const char *args;    /* "ID --sha HEX [--ack HAZARD,...]" */
-    const char *summary; /* one line */
-    const char *help;    /* paragraphs with examples; NULL = none */
+    const char *name;          /* "approve", "server stop" for a second word */
+    const char *args;          /* "ID --sha HEX [--ack HAZARD,...]" */
+    const char *summary;       /* one line */
+    const char *help;          /* paragraphs with examples; NULL = none */
     const struct bg_opt *opts; /* ends with name NULL; --help is everybody's */
-    int (*run)(const struct bg_cmd *cmd, int argc, char **argv); /* argv[0] = the command's name */
+    int (*run)(const struct bg_cmd *cmd, int argc,
+               char **argv); /* argv[0] = the command's name */
     bool hidden;
 };
 
@@ -45,4 +46,5 @@ extern const struct bg_cmd *const bg_cli_cmds[]; /* NULL-terminated */
 
 /* Dispatches argv over the given tables (NULL-terminated array of tables); handles help,
  * --version, unknown commands (nearest name), and a missing command via `fallback`. */
-int bg_cli_main(int argc, char **argv, const struct bg_cmd *const *const *tables, int (*fallback)(int argc, char **argv));
+int bg_cli_main(int argc, char **argv, const struct bg_cmd *const *const *tables,
+                int (*fallback)(int argc, char **argv));

@@ -7,15 +7,15 @@
 #include "core/base/buf.h"
 
 struct bg_facts {
-    const char *kind; /* "run_code", "exec", "create_session", "close_session", ... */
+    const char *kind;      /* "run_code", "exec", "create_session", "close_session", ... */
     const char *principal; /* "uid:1000" */
     const char *language;  /* run_code, else NULL */
     struct bg_str code;    /* run_code; p NULL else */
     char *const *argv;     /* exec: command and args as they will be executed; else NULL */
     const char *cwd;
-    const char *sha256;    /* request hash, 64 hex */
-    uint32_t hazards;      /* BG_HZ_BIT set */
-    int64_t timeout_ms;    /* effective */
+    const char *sha256; /* request hash, 64 hex */
+    uint32_t hazards;   /* BG_HZ_BIT set */
+    int64_t timeout_ms; /* effective */
     /* the sandbox */
     const char *provider; /* local | docker | podman */
     const char *image_id;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * policy.yaml (contract.md 6). Deny over ask over allow over default, whatever the order. Every
- * allow rule names a sandbox; a hazard turns allow into ask. No glob, prefix or regex in allow.
+ * policy.yaml (contract.md 6). Deny over ask over allow over default, whatever the order.
+ * Every allow rule names a sandbox; a hazard turns allow into ask. No glob, prefix or regex
+ * in allow.
  */
 #pragma once
 
@@ -16,18 +17,23 @@ const char *bg_decision_name(enum bg_decision d);
 
 struct bg_verdict {
     enum bg_decision decision;
-    const char *rule;    /* id of the deciding rule, or NULL = default; borrowed from the policy */
+    const char
+        *rule; /* id of the deciding rule, or NULL = default; borrowed from the policy */
     const char *message; /* the rule's message for the requester, or NULL; borrowed */
-    bool downgraded;     /* an allow rule matched, but a hazard (or a lapsed file) made it ask */
+    bool
+        downgraded; /* an allow rule matched, but a hazard (or a lapsed file) made it ask */
 };
 
 /* The default: ask for everything. */
 struct bg_policy *bg_policy_default(void);
-BG_CHECK struct bg_policy *bg_policy_parse(const char *name, const char *p, size_t n, struct bg_error *err);
-/* A missing file gives the default. Unreadable, foreign or writable by others: BG_ERR_POLICY. */
+BG_CHECK struct bg_policy *bg_policy_parse(const char *name, const char *p, size_t n,
+                                           struct bg_error *err);
+/* A missing file gives the default. Unreadable, foreign or writable by others:
+ * BG_ERR_POLICY. */
 BG_CHECK struct bg_policy *bg_policy_load(const char *path, struct bg_error *err);
 void bg_policy_free(struct bg_policy *p);
-const struct bg_sha256 *bg_policy_digest(const struct bg_policy *p); /* of the file's bytes; zero for the default */
+const struct bg_sha256 *
+bg_policy_digest(const struct bg_policy *p); /* of the file's bytes; zero for the default */
 size_t bg_policy_rules(const struct bg_policy *p);
 
 /* The file became invalid: its last good denies stay, every allow is off. */
@@ -35,9 +41,11 @@ void bg_policy_distrust(struct bg_policy *p);
 bool bg_policy_distrusted(const struct bg_policy *p);
 
 struct bg_verdict bg_policy_decide(const struct bg_policy *p, const struct bg_facts *f);
-/* `uses: N` rules: call when an allow of that rule has run; the count is the server's to keep. */
+/* `uses: N` rules: call when an allow of that rule has run; the count is the server's to
+ * keep. */
 void bg_policy_used(struct bg_policy *p, const char *rule_id);
 void bg_policy_uses_set(struct bg_policy *p, const char *rule_id, int64_t used);
 
-/* Every rule with the clause that failed: [{id, decision, matched, failed: "sandbox.network", ...}]. */
+/* Every rule with the clause that failed: [{id, decision, matched, failed:
+ * "sandbox.network", ...}]. */
 cJSON *bg_policy_explain(const struct bg_policy *p, const struct bg_facts *f);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A provider makes sandboxes; a sandbox runs commands. One vtable; session code above it holds
- * everything that all providers share (ids, lazy creation, timers, limits, truncation, audit).
+ * A provider makes sandboxes; a sandbox runs commands. One vtable; session code above it
+ * holds everything that all providers share (ids, lazy creation, timers, limits,
+ * truncation, audit).
  *
- * Asynchronous calls take a callback that runs exactly once, on the loop, never from inside the
- * call. A sandbox pointer is owned by whoever got it from create's callback until destroy.
+ * Asynchronous calls take a callback that runs exactly once, on the loop, never from inside
+ * the call. A sandbox pointer is owned by whoever got it from create's callback until
+ * destroy.
  */
 #pragma once
 
@@ -29,18 +31,18 @@ struct bg_provider_env {
     const struct bg_config *config; /* outlives the provider */
     const struct bg_paths *paths;
     struct bg_log *log;
-    const char *guest_path;  /* the boxgate-guest binary */
-    const char *instance;    /* hex, this state folder's own id: label boxgate.instance */
+    const char *guest_path; /* the boxgate-guest binary */
+    const char *instance;   /* hex, this state folder's own id: label boxgate.instance */
 };
 
 /* What `doctor`, `init` and the session show. */
 struct bg_provider_report {
     bool available;
-    char *name;     /* "local", "docker", "podman" */
-    char *version;  /* "bubblewrap 0.8.0", "docker 20.10.24 (API 1.41)" */
-    char *endpoint; /* and why this one */
-    char *why_not;  /* one sentence, when not available */
-    char *remedy;   /* the command or setting that helps */
+    char *name;                      /* "local", "docker", "podman" */
+    char *version;                   /* "bubblewrap 0.8.0", "docker 20.10.24 (API 1.41)" */
+    char *endpoint;                  /* and why this one */
+    char *why_not;                   /* one sentence, when not available */
+    char *remedy;                    /* the command or setting that helps */
     char **enforced, **not_enforced; /* "memory", "pids", "cpu", "network none", ... */
 };
 void bg_provider_report_clear(struct bg_provider_report *r);
@@ -48,18 +50,20 @@ void bg_provider_report_clear(struct bg_provider_report *r);
 typedef void (*bg_prepare_fn)(void *data, const struct bg_error *err);
 typedef void (*bg_create_fn)(void *data, struct bg_sandbox *sb, const struct bg_error *err);
 typedef void (*bg_done_fn)(void *data, const struct bg_error *err);
-typedef void (*bg_progress_fn)(void *data, const char *text, int64_t done, int64_t total); /* total 0 = unknown */
+typedef void (*bg_progress_fn)(void *data, const char *text, int64_t done,
+                               int64_t total); /* total 0 = unknown */
 
 struct bg_sandbox_events {
-    /* The sandbox ended by itself or from outside: "killed by memory", "removed from outside". */
+    /* The sandbox ended by itself or from outside: "killed by memory", "removed from
+     * outside". */
     void (*lost)(void *data, struct bg_sandbox *sb, const struct bg_error *why);
     /* Somebody else touched it (engine events); auto-allow is off from now on. */
     void (*changed)(void *data, struct bg_sandbox *sb, const char *what);
 };
 
 struct bg_create_opts {
-    const char *id;          /* session id, for the engine's name */
-    const char *ref;         /* random hex, unique; label boxgate.ref */
+    const char *id;             /* session id, for the engine's name */
+    const char *ref;            /* random hex, unique; label boxgate.ref */
     const struct bg_spec *spec; /* copied as needed */
     const struct bg_sandbox_events *events;
     void *events_data;
@@ -70,25 +74,38 @@ struct bg_provider_ops {
     unsigned caps;
     /* Opens without side effects on the machine; may take time: done() says if it is usable
      * and fills the report (borrowed until close). */
-    struct bg_provider *(*open)(const struct bg_provider_env *env, void (*done)(void *data, const struct bg_provider_report *r), void *data);
+    struct bg_provider *(*open)(const struct bg_provider_env *env,
+                                void (*done)(void *data,
+                                             const struct bg_provider_report *r),
+                                void *data);
     const struct bg_provider_report *(*report)(const struct bg_provider *p);
-    /* Completes spec: provider, endpoint, image id (pulling as the profile says), user, guest,
-     * not_enforced. With limits.strict a limit that can't be enforced is an error. */
-    void (*prepare)(struct bg_provider *p, struct bg_spec *spec, bg_progress_fn progress, bg_prepare_fn done, void *data);
-    /* Record first: `on_record` is called with what must be durable (engine name, link folder)
-     * before anything is made outside; false stops. */
-    void (*create)(struct bg_provider *p, const struct bg_create_opts *o, bg_create_fn done, void *data);
-    /* Right before a start: every hashed field the back end reports, and that it is the same
-     * sandbox (id, start time, pid). BG_ERR_BINDING when it is not. */
-    void (*inspect)(struct bg_sandbox *sb, const struct bg_spec *spec, bg_done_fn done, void *data);
-    struct bg_exec *(*exec)(struct bg_sandbox *sb, const struct bg_exec_spec *x, const struct bg_exec_events *ev, void *data);
-    void (*stats)(struct bg_sandbox *sb, void (*cb)(void *data, const struct bg_guest_stats *s, const struct bg_error *err), void *data);
-    /* Kills everything and removes all traces; done when nothing is left. Also for a sandbox
-     * that is already gone. Frees sb. */
+    /* Completes spec: provider, endpoint, image id (pulling as the profile says), user,
+     * guest, not_enforced. With limits.strict a limit that can't be enforced is an error.
+     */
+    void (*prepare)(struct bg_provider *p, struct bg_spec *spec, bg_progress_fn progress,
+                    bg_prepare_fn done, void *data);
+    /* Record first: `on_record` is called with what must be durable (engine name, link
+     * folder) before anything is made outside; false stops. */
+    void (*create)(struct bg_provider *p, const struct bg_create_opts *o, bg_create_fn done,
+                   void *data);
+    /* Right before a start: every hashed field the back end reports, and that it is the
+     * same sandbox (id, start time, pid). BG_ERR_BINDING when it is not. */
+    void (*inspect)(struct bg_sandbox *sb, const struct bg_spec *spec, bg_done_fn done,
+                    void *data);
+    struct bg_exec *(*exec)(struct bg_sandbox *sb, const struct bg_exec_spec *x,
+                            const struct bg_exec_events *ev, void *data);
+    void (*stats)(struct bg_sandbox *sb,
+                  void (*cb)(void *data, const struct bg_guest_stats *s,
+                             const struct bg_error *err),
+                  void *data);
+    /* Kills everything and removes all traces; done when nothing is left. Also for a
+     * sandbox that is already gone. Frees sb. */
     void (*destroy)(struct bg_sandbox *sb, bg_done_fn done, void *data);
     /* Removes what a dead server of this instance left (never another instance's, unless
      * foreign). names: one line each for the user; dry_run removes nothing. */
-    void (*sweep)(struct bg_provider *p, bool foreign, bool dry_run, void (*done)(void *data, char *const *names, const struct bg_error *err), void *data);
+    void (*sweep)(struct bg_provider *p, bool foreign, bool dry_run,
+                  void (*done)(void *data, char *const *names, const struct bg_error *err),
+                  void *data);
     void (*close)(struct bg_provider *p); /* sandboxes must be destroyed before */
 };
 
@@ -107,6 +124,6 @@ struct bg_sandbox {
     char **not_enforced; /* what was read back after start */
 };
 
-/* Where boxgate-guest is: env BOXGATE_GUEST (only in the CLI and tests), beside the executable,
- * else BG_LIBEXECDIR. malloc'ed; NULL with err when it is nowhere. */
+/* Where boxgate-guest is: env BOXGATE_GUEST (only in the CLI and tests), beside the
+ * executable, else BG_LIBEXECDIR. malloc'ed; NULL with err when it is nowhere. */
 BG_CHECK char *bg_guest_find(struct bg_error *err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sessions: one per run id, created lazily, reused; concurrent first calls share one creation; a
- * failed creation is not cached. The registry holds timers (idle, TTL), the capped result of a
- * run, and what ends with a session. It knows nothing of approvals.
+ * Sessions: one per run id, created lazily, reused; concurrent first calls share one
+ * creation; a failed creation is not cached. The registry holds timers (idle, TTL), the
+ * capped result of a run, and what ends with a session. It knows nothing of approvals.
  *
  * Life cycle (session.c holds the transition table):
  *   open -> creating -> live -> closing -> closed
@@ -17,31 +17,48 @@ struct bg_sessions;
 struct bg_session;
 struct bg_run;
 
-enum bg_session_state { BG_SESSION_OPEN, BG_SESSION_CREATING, BG_SESSION_LIVE, BG_SESSION_LOST, BG_SESSION_CLOSING, BG_SESSION_CLOSED };
+enum bg_session_state {
+    BG_SESSION_OPEN,
+    BG_SESSION_CREATING,
+    BG_SESSION_LIVE,
+    BG_SESSION_LOST,
+    BG_SESSION_CLOSING,
+    BG_SESSION_CLOSED
+};
 const char *bg_session_state_name(enum bg_session_state s);
 
 struct bg_sessions_events {
     /* Any visible change: state, counters, stats. */
     void (*changed)(void *data, struct bg_session *s);
-    /* The last moment; reason: "close", "idle", "ttl", "lost", "server stop". s is freed after. */
+    /* The last moment; reason: "close", "idle", "ttl", "lost", "server stop". s is freed
+     * after. */
     void (*closed)(void *data, struct bg_session *s, const char *reason);
-    /* Must make the sandbox's record durable before the create call is sent; false = refuse. */
+    /* Must make the sandbox's record durable before the create call is sent; false =
+     * refuse. */
     bool (*record)(void *data, struct bg_session *s, const char *ref, struct bg_error *err);
 };
 
-struct bg_sessions *bg_sessions_new(struct bg_loop *loop, const struct bg_provider_ops *ops, struct bg_provider *p, const struct bg_config *c, const struct bg_sessions_events *ev, void *data);
+struct bg_sessions *bg_sessions_new(struct bg_loop *loop, const struct bg_provider_ops *ops,
+                                    struct bg_provider *p, const struct bg_config *c,
+                                    const struct bg_sessions_events *ev, void *data);
 /* Closes every session; done when all are gone. */
 void bg_sessions_shutdown(struct bg_sessions *ss, bg_done_fn done, void *data);
 void bg_sessions_free(struct bg_sessions *ss);
 
-/* Registers a session (no sandbox yet). Takes spec, which must be prepared. id NULL = a random
- * one ("run-" + 8 hex). run_id and owner may repeat only with the same id. BG_ERR_CONFLICT if id is taken,
- * BG_ERR_LIMIT past BG_SESSIONS_MAX. `once` = closed after its first run. */
-BG_CHECK struct bg_session *bg_session_open(struct bg_sessions *ss, const char *id, const char *run_id, uint32_t owner_uid, struct bg_spec *spec, bool once, struct bg_error *err);
+/* Registers a session (no sandbox yet). Takes spec, which must be prepared. id NULL = a
+ * random one ("run-" + 8 hex). run_id and owner may repeat only with the same id.
+ * BG_ERR_CONFLICT if id is taken, BG_ERR_LIMIT past BG_SESSIONS_MAX. `once` = closed after
+ * its first run. */
+BG_CHECK struct bg_session *bg_session_open(struct bg_sessions *ss, const char *id,
+                                            const char *run_id, uint32_t owner_uid,
+                                            struct bg_spec *spec, bool once,
+                                            struct bg_error *err);
 struct bg_session *bg_session_find(struct bg_sessions *ss, const char *id);
-struct bg_session *bg_session_find_run(struct bg_sessions *ss, uint32_t owner_uid, const char *run_id);
+struct bg_session *bg_session_find_run(struct bg_sessions *ss, uint32_t owner_uid,
+                                       const char *run_id);
 struct bg_session *bg_session_find_instance(struct bg_sessions *ss, const char *instance);
-struct bg_session *bg_session_next(struct bg_sessions *ss, struct bg_session *after); /* NULL starts */
+struct bg_session *bg_session_next(struct bg_sessions *ss,
+                                   struct bg_session *after); /* NULL starts */
 size_t bg_sessions_count(const struct bg_sessions *ss);
 
 const char *bg_session_id(const struct bg_session *s);
@@ -82,16 +99,21 @@ struct bg_run_result {
 
 struct bg_run_events {
     void (*started)(void *data, struct bg_run *r); /* the program runs now */
-    void (*output)(void *data, struct bg_run *r, enum bg_stream s, const char *p, size_t n); /* every byte, live */
-    /* Once. err: an infrastructure failure (never a program result); result is partial then,
-     * with exec.started telling whether it ever ran. r is freed when this returns. */
-    void (*done)(void *data, struct bg_run *r, const struct bg_run_result *res, const struct bg_error *err);
+    void (*output)(void *data, struct bg_run *r, enum bg_stream s, const char *p,
+                   size_t n); /* every byte, live */
+    /* Once. err: an infrastructure failure (never a program result); result is partial
+     * then, with exec.started telling whether it ever ran. r is freed when this returns. */
+    void (*done)(void *data, struct bg_run *r, const struct bg_run_result *res,
+                 const struct bg_error *err);
 };
 
-/* Creates the sandbox if need be (sharing a creation under way), inspects it against the spec,
- * then starts. */
-struct bg_run *bg_session_run(struct bg_session *s, const struct bg_run_spec *spec, const struct bg_run_events *ev, void *data);
+/* Creates the sandbox if need be (sharing a creation under way), inspects it against the
+ * spec, then starts. */
+struct bg_run *bg_session_run(struct bg_session *s, const struct bg_run_spec *spec,
+                              const struct bg_run_events *ev, void *data);
 void bg_run_consumed(struct bg_run *r, enum bg_stream s, size_t n);
 void bg_run_kill(struct bg_run *r); /* aborted */
-/* Ends the session whatever it does; done once it is gone. Closing what is closing is fine. */
-void bg_session_close(struct bg_session *s, const char *reason, bg_done_fn done, void *data);
+/* Ends the session whatever it does; done once it is gone. Closing what is closing is fine.
+ */
+void bg_session_close(struct bg_session *s, const char *reason, bg_done_fn done,
+                      void *data);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A plain main for fuzz targets: feeds every file of tests/data/fuzz/<target>/ and counts them. */
+/* A plain main for fuzz targets: feeds every file of tests/data/fuzz/<target>/ and counts
+ * them. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
