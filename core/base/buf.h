@@ -16,6 +16,7 @@ struct bg_buf {
     size_t len;
     size_t cap;
     size_t max; /* bytes, the NUL apart; append fails with BG_ERR_LIMIT beyond it */
+    bool over;  /* a put ran into max; bg_buf_clear forgets it */
 };
 
 struct bg_str {

@@ -66,7 +66,7 @@ struct bg_error {
  * formatted text are replaced, so a message may carry untrusted names.
  */
 BG_PRINTF(4, 5) bool bg_fail(struct bg_error *err, enum bg_errc code, int sys, const char *fmt, ...);
-bool bg_fail_v(struct bg_error *err, enum bg_errc code, int sys, const char *fmt, va_list ap);
+BG_PRINTF(4, 0) bool bg_fail_v(struct bg_error *err, enum bg_errc code, int sys, const char *fmt, va_list ap);
 
 /* Puts "text: " before the message; for context added on the way up. */
 BG_PRINTF(2, 3) void bg_error_prefix(struct bg_error *err, const char *fmt, ...);

@@ -9,6 +9,10 @@
 
 #include "core/base/buf.h"
 
+/* Bytes below `runtime`, the slash included, that a socket's name may take; bg_paths_init refuses
+ * a runtime folder that leaves less of sun_path. */
+#define BG_RUNTIME_NAME_MAX 32
+
 struct bg_paths {
     char *config;  /* $XDG_CONFIG_HOME/boxgate or BOXGATE_HOME/config */
     char *state;   /* audit, blobs, server.log, instance.lock */

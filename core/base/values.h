@@ -76,6 +76,7 @@
 #define BG_ARGS_MAX 1024        /* elements of argv */
 #define BG_ARG_BYTES_MAX 131072 /* one element; the kernel's own limit */
 #define BG_ENV_MAX 256
+#define BG_ENV_NAME_MAX 128
 #define BG_ENV_VALUE_MAX 32768
 #define BG_OPERAND_MAX 262144
 #define BG_EVENT_CHUNK 262144

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* SHA-256, random bytes, hex and base64 over libsodium. */
+#include "core/base/digest.h"
+
+#include <stdlib.h>
+
+#include <sodium.h>
+
+#include "core/base/mem.h"
+
+struct bg_hasher {
+    crypto_hash_sha256_state st;
+};
+
+_Static_assert(BG_SHA256_LEN == crypto_hash_sha256_BYTES, "SHA-256 has 32 bytes");
+
+void bg_digest_init(void)
+{
+    if (sodium_init() < 0)
+        abort();
+}
+
+struct bg_hasher *bg_hasher_new(void)
+{
+    struct bg_hasher *h = bg_xmalloc(sizeof *h);
+    crypto_hash_sha256_init(&h->st);
+    return h;
+}
+
+void bg_hasher_add(struct bg_hasher *h, const void *p, size_t n)
+{
+    crypto_hash_sha256_update(&h->st, p, n);
+}
+
+static void add_be(struct bg_hasher *h, uint64_t v, int bytes)
+{
+    unsigned char be[8];
+    for (int i = 0; i < bytes; i++)
+        be[i] = (unsigned char)(v >> (8 * (bytes - 1 - i)));
+    bg_hasher_add(h, be, (size_t)bytes);
+}
+
+void bg_hasher_field(struct bg_hasher *h, const char *name, const void *p, size_t n)
+{
+    size_t len = strlen(name);
+    if (len > UINT16_MAX)
+        abort(); /* names are ours; two bytes of length must stay unambiguous */
+    add_be(h, len, 2);
+    bg_hasher_add(h, name, len);
+    add_be(h, n, 8);
+    bg_hasher_add(h, p, n);
+}
+
+struct bg_sha256 bg_hasher_end(struct bg_hasher *h)
+{
+    struct bg_sha256 d;
+    crypto_hash_sha256_final(&h->st, d.b);
+    free(h);
+    return d;
+}
+
+struct bg_sha256 bg_sha256(const void *p, size_t n)
+{
+    struct bg_sha256 d;
+    crypto_hash_sha256(d.b, p, n);
+    return d;
+}
+
+void bg_sha256_hex(const struct bg_sha256 *d, char out[BG_SHA256_HEX + 1])
+{
+    bg_hex(d->b, sizeof d->b, out);
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+bool bg_sha256_from_hex(const char *hex, struct bg_sha256 *out)
+{
+    struct bg_sha256 d;
+    if (!hex || strlen(hex) != BG_SHA256_HEX)
+        return false;
+    for (size_t i = 0; i < sizeof d.b; i++) {
+        int hi = hex_digit(hex[2 * i]), lo = hex_digit(hex[2 * i + 1]);
+        if (hi < 0 || lo < 0)
+            return false;
+        d.b[i] = (unsigned char)(hi << 4 | lo);
+    }
+    *out = d;
+    return true;
+}
+
+bool bg_sha256_eq(const struct bg_sha256 *a, const struct bg_sha256 *b)
+{
+    return bg_equal_ct(a->b, b->b, sizeof a->b);
+}
+
+void bg_random(void *p, size_t n)
+{
+    randombytes_buf(p, n);
+}
+
+void bg_random_hex(char *out, size_t bytes)
+{
+    unsigned char *r = bg_xmalloc(bytes);
+    bg_random(r, bytes);
+    bg_hex(r, bytes, out);
+    sodium_memzero(r, bytes);
+    free(r);
+}
+
+bool bg_equal_ct(const void *a, const void *b, size_t n)
+{
+    return sodium_memcmp(a, b, n) == 0;
+}
+
+void bg_hex(const void *p, size_t n, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *b = p;
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = digits[b[i] >> 4];
+        out[2 * i + 1] = digits[b[i] & 15];
+    }
+    out[2 * n] = '\0';
+}
+
+char *bg_base64(const void *p, size_t n)
+{
+    size_t size = sodium_base64_encoded_len(n, sodium_base64_VARIANT_ORIGINAL);
+    char *out = bg_xmalloc(size);
+    return sodium_bin2base64(out, size, p, n, sodium_base64_VARIANT_ORIGINAL);
+}
+
+bool bg_base64_decode(struct bg_str s, struct bg_buf *out, struct bg_error *err)
+{
+    if (s.n % 4)
+        return bg_fail(err, BG_ERR_PROTOCOL, 0, "base64: the length is no multiple of 4");
+    if (s.n == 0)
+        return true;
+    size_t room = s.n / 4 * 3, got = 0;
+    room -= (size_t)(s.p[s.n - 1] == '=') + (size_t)(s.p[s.n - 2] == '=');
+    char *to = bg_buf_reserve(out, room);
+    if (!to)
+        return bg_fail(err, BG_ERR_LIMIT, 0, "base64: more than %zu bytes", out->max);
+    int rc = sodium_base642bin((unsigned char *)to, room, s.p, s.n, NULL, &got, NULL,
+                               sodium_base64_VARIANT_ORIGINAL);
+    out->len += rc == 0 ? got : 0;
+    out->data[out->len] = '\0';
+    if (rc)
+        return bg_fail(err, BG_ERR_PROTOCOL, 0, "base64: malformed");
+    return true;
+}
