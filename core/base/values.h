@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every default and every cap of boxgate, once. README's table and `boxgate config show` are
- * compared with this header by tests/unit/test_values.c. Unit in the name: MS, MB (MiB), BYTES.
+ * Every default and every cap of boxgate, once. README's table and `boxgate config show`
+ * are compared with this header by tests/unit/test_values.c. Unit in the name: MS, MB
+ * (MiB), BYTES.
  */
 #pragma once
 
@@ -96,6 +97,16 @@
 #define BG_GUEST_REMEMBER 256
 #define BG_DRAIN_MS 500 /* pipes still held by children after the main process ended */
 #define BG_KILL_MS 1000 /* after this the container goes */
+
+/* what is shown (columns unless it says otherwise) */
+#define BG_TEXT_TAB 4
+#define BG_TEXT_LOG_TAB 8
+#define BG_TEXT_PAD_BLANKS 40  /* more blanks in a row are a hazard */
+#define BG_TEXT_PAD_TABS 8     /* more tabs in a row, too */
+#define BG_TEXT_PAD_COLUMN 120 /* and a tab from here on */
+#define BG_TEXT_LONG_LINE 2000
+#define BG_TEXT_MARKS 2           /* combining marks on one base */
+#define BG_TEXT_SEQUENCE_MAX 4096 /* bytes of an escape sequence that a log may hide */
 
 /* log files */
 #define BG_LOG_BYTES 4194304
