@@ -13,6 +13,7 @@ INSTALL    ?= install
 CLANG      ?= clang
 V          ?= 0
 SAN        ?=
+FUZZ_SECONDS ?= 10
 COV        ?=
 FAULT      ?=
 WERROR     ?=
@@ -44,8 +45,9 @@ HARDEN := -D_FORTIFY_SOURCE=2 -fstack-protector-strong
 OPT  := -O2 -g $(HARDEN)
 SANFLAGS_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 SANFLAGS_tsan := -O1 -g -fsanitize=thread
+SANFLAGS_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer
 ifneq (,$(SAN))
-OPT := $(or $(SANFLAGS_$(SAN)),$(error SAN must be asan or tsan))
+OPT := $(or $(SANFLAGS_$(SAN)),$(error SAN must be asan, tsan or fuzz))
 endif
 ifneq (,$(COV))
 OPT := -O0 -g --coverage
@@ -56,7 +58,7 @@ BG_CPPFLAGS := -I. -D_GNU_SOURCE -DBG_LIBEXECDIR='"$(LIBEXECDIR)"' -DBG_DATADIR=
                $(if $(FAULT),-DBG_FAULT=1) $(shell $(PKG_CONFIG) --cflags $(PKGS) $(TUI_PKGS) 2>/dev/null) $(CPPFLAGS)
 BG_CFLAGS   := -std=c11 $(WARN) $(OPT) -fPIE $(CFLAGS)
 BG_LDFLAGS  := -pie -Wl,-z,relro,-z,now $(LDFLAGS)
-CORE_LIBS   := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null) -lunistring -lpthread $(LDLIBS)
+CORE_LIBS   := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null) -lunistring -lm -lpthread $(LDLIBS)
 TUI_LIBS    := $(shell $(PKG_CONFIG) --libs $(TUI_PKGS) 2>/dev/null)
 
 GUEST_SRC := $(wildcard core/guest/guest*.c)
@@ -81,6 +83,7 @@ GUEST    := $(BUILD)/boxgate-guest
 UNIT     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 SCREEN   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(SCREEN_SRC))
 REPLAY   := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/replay/%,$(FUZZ_SRC))
+FUZZ     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
 BENCH    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(BENCH_SRC))
 HEADLESS := $(BUILD)/tests/headless
 
@@ -89,7 +92,7 @@ HEADLESS := $(BUILD)/tests/headless
 .SECONDARY:
 MAKEFLAGS += --no-builtin-rules
 
-all: $(BIN) $(GUEST) ## build everything
+all: $(if $(wildcard tui/main.c),$(BIN)) $(if $(GUEST_SRC),$(GUEST)) ## build everything
 
 $(LIB): $(CORE_OBJ)
 	@echo "  AR      $@"
@@ -138,6 +141,10 @@ $(BUILD)/tests/replay/%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/replay.o $(
 	@echo "  LD      $@"
 	$(Q)$(CC) $(BG_CFLAGS) $(BG_LDFLAGS) -o $@ $^ $(CORE_LIBS) $(TUI_LIBS)
 
+$(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(APPLIB) $(LIB)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(BG_CFLAGS) -fsanitize=fuzzer $(BG_LDFLAGS) -o $@ $^ $(CORE_LIBS) $(TUI_LIBS)
+
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(APPLIB) $(LIB)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(BG_CFLAGS) $(BG_LDFLAGS) -o $@ $^ $(CORE_LIBS) $(TUI_LIBS) -lutil
@@ -173,18 +180,20 @@ check: ## lint, then the tests under ASan and UBSan
 	$(Q)+$(MAKE) lint
 	$(Q)+$(MAKE) SAN=asan test
 
-check-long: all ## the long runs: crash points, fuzzing for minutes, many rounds
-	@$(TEST_ENV) tests/tools/check-long
+check-long: test-build ## the long runs: fuzzing for minutes, units under valgrind, tests/long/
+	@$(TEST_ENV) tests/tools/check-long $(UNIT)
+
+format: ## rewrite the C files as .clang-format says
+	clang-format -i $(shell find core wizard tui tests -name '*.[ch]' 2>/dev/null)
 
 lint: ## layering, formatting, static analysis, shell scripts
 	@tests/tools/lint
 
-fuzz: $(patsubst tests/fuzz/%.c,build/fuzz/%,$(FUZZ_SRC)) ## build the fuzzers (clang, libFuzzer) and run each for 10 s
-	@tests/tools/fuzz $^
-build/fuzz/%: tests/fuzz/%.c $(CORE_SRC)
-	@mkdir -p $(@D)
-	@echo "  FUZZ    $@"
-	$(Q)$(CLANG) -std=c11 $(BG_CPPFLAGS) -g -O1 -fsanitize=fuzzer,address,undefined -o $@ $^ $(CORE_LIBS)
+fuzz: ## build the fuzzers (clang, libFuzzer) and run each for FUZZ_SECONDS (10)
+	$(Q)+$(MAKE) CC=$(CLANG) SAN=fuzz fuzz-run
+
+fuzz-run: $(FUZZ)
+	@FUZZ_SECONDS='$(FUZZ_SECONDS)' tests/tools/fuzz $^
 
 bench: all $(BENCH) ## the held numbers as a table
 	@$(TEST_ENV) tests/bench/run
@@ -220,5 +229,5 @@ help: ## show this text
 	@grep -hE '^[a-z_.-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 24
 
 FORCE:
-.PHONY: all test test-build test-unit test-flow test-engine check check-long lint fuzz bench demo setup coverage install uninstall clean help FORCE
+.PHONY: all test test-build test-unit test-flow test-engine check check-long format lint fuzz fuzz-run bench demo setup coverage install uninstall clean help FORCE
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * struct bg_buf: bytes that grow up to a cap named at birth. Binary-safe; a NUL is kept after
- * the last byte, so data can be read as a C string (data is never NULL after bg_buf_init).
- * struct bg_str: a borrowed view for parsers.
+ * struct bg_buf: bytes that grow up to a cap named at birth. Binary-safe; a NUL is kept
+ * after the last byte, so data can be read as a C string (data is never NULL after
+ * bg_buf_init). struct bg_str: a borrowed view for parsers.
  */
 #pragma once
 
@@ -43,10 +43,11 @@ void bg_buf_put(struct bg_buf *b, const void *p, size_t n);
 BG_PRINTF(2, 3) void bg_buf_printf(struct bg_buf *b, const char *fmt, ...);
 bool bg_buf_overflowed(const struct bg_buf *b);
 
-/* Room for n bytes at data+len, which the caller then fills and adds to len; NULL past max. */
+/* Room for n bytes at data+len, which the caller then fills and adds to len; NULL past max.
+ */
 char *bg_buf_reserve(struct bg_buf *b, size_t n);
 void bg_buf_consume(struct bg_buf *b, size_t n); /* drops the first n bytes */
-char *bg_buf_steal(struct bg_buf *b);            /* the bytes, malloc'ed; b is empty after */
+char *bg_buf_steal(struct bg_buf *b); /* the bytes, malloc'ed; b is empty after */
 
 static inline struct bg_str bg_buf_str(const struct bg_buf *b)
 {

@@ -30,24 +30,24 @@ enum bg_errc {
     BG_ERR_PORT,
     BG_ERR_PROCESS,
     /* ours */
-    BG_ERR_USAGE,        /* the caller's arguments */
-    BG_ERR_CONFIG,       /* config.yaml, policy.yaml, a theme */
-    BG_ERR_PROTOCOL,     /* malformed or unexpected bytes from a peer */
-    BG_ERR_LIMIT,        /* a cap of values.h was reached */
-    BG_ERR_LANGUAGE,     /* the image lacks the language's interpreter */
-    BG_ERR_UNSUPPORTED,  /* this back end can't do that */
+    BG_ERR_USAGE,       /* the caller's arguments */
+    BG_ERR_CONFIG,      /* config.yaml, policy.yaml, a theme */
+    BG_ERR_PROTOCOL,    /* malformed or unexpected bytes from a peer */
+    BG_ERR_LIMIT,       /* a cap of values.h was reached */
+    BG_ERR_LANGUAGE,    /* the image lacks the language's interpreter */
+    BG_ERR_UNSUPPORTED, /* this back end can't do that */
     BG_ERR_IO,
     BG_ERR_NOT_FOUND,
     BG_ERR_FORBIDDEN,
     BG_ERR_HASH_MISMATCH,
     BG_ERR_ALREADY_DECIDED,
     BG_ERR_EXPIRED,
-    BG_ERR_CONFLICT,     /* same call id, other bytes */
-    BG_ERR_AUDIT,        /* the audit store can't be written: deny */
-    BG_ERR_HAZARDS,      /* hazards were not acknowledged */
+    BG_ERR_CONFLICT, /* same call id, other bytes */
+    BG_ERR_AUDIT,    /* the audit store can't be written: deny */
+    BG_ERR_HAZARDS,  /* hazards were not acknowledged */
     BG_ERR_SELF_APPROVAL,
     BG_ERR_CANCELLED,
-    BG_ERR_BINDING,      /* what would run is not what was approved */
+    BG_ERR_BINDING, /* what would run is not what was approved */
     BG_ERR_INTERNAL,
     BG_ERR_COUNT_
 };
@@ -65,8 +65,11 @@ struct bg_error {
  * `sys` != 0 appends ": strerror(sys)". Bytes that are not printable UTF-8 in the
  * formatted text are replaced, so a message may carry untrusted names.
  */
-BG_PRINTF(4, 5) bool bg_fail(struct bg_error *err, enum bg_errc code, int sys, const char *fmt, ...);
-BG_PRINTF(4, 0) bool bg_fail_v(struct bg_error *err, enum bg_errc code, int sys, const char *fmt, va_list ap);
+BG_PRINTF(4, 5)
+bool bg_fail(struct bg_error *err, enum bg_errc code, int sys, const char *fmt, ...);
+BG_PRINTF(4, 0)
+bool bg_fail_v(struct bg_error *err, enum bg_errc code, int sys, const char *fmt,
+               va_list ap);
 
 /* Puts "text: " before the message; for context added on the way up. */
 BG_PRINTF(2, 3) void bg_error_prefix(struct bg_error *err, const char *fmt, ...);

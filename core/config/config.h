@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * config.yaml as plain data. Everything has a default (core/base/values.h) but `provider`:
- * no sandbox is assumed silently. Unknown keys, 0, negative numbers and wrong types are errors
- * with line and column; `unlimited` is a word and becomes BG_UNLIMITED.
+ * no sandbox is assumed silently. Unknown keys, 0, negative numbers and wrong types are
+ * errors with line and column; `unlimited` is a word and becomes BG_UNLIMITED.
  */
 #pragma once
 
@@ -104,7 +104,8 @@ struct bg_config {
 
 /* A missing file gives the defaults with provider NONE. */
 BG_CHECK struct bg_config *bg_config_load(const char *path, struct bg_error *err);
-BG_CHECK struct bg_config *bg_config_parse(const char *name, const char *p, size_t n, struct bg_error *err);
+BG_CHECK struct bg_config *bg_config_parse(const char *name, const char *p, size_t n,
+                                           struct bg_error *err);
 struct bg_config *bg_config_defaults(void);
 void bg_config_free(struct bg_config *c);
 
@@ -114,7 +115,9 @@ const struct bg_language *bg_config_language(const struct bg_config *c, const ch
 /* The whole config as YAML with every default written out (`boxgate config show`). */
 void bg_config_print(const struct bg_config *c, struct bg_buf *out);
 /* What `boxgate init` writes for a provider; short, commented. */
-void bg_config_template(enum bg_provider_kind kind, const char *endpoint, struct bg_buf *out);
+void bg_config_template(enum bg_provider_kind kind, const char *endpoint,
+                        struct bg_buf *out);
 
-const char *bg_provider_kind_name(enum bg_provider_kind k); /* "local", "container", "none" */
+const char *
+bg_provider_kind_name(enum bg_provider_kind k); /* "local", "container", "none" */
 bool bg_provider_kind_from(const char *name, enum bg_provider_kind *out);

@@ -17,12 +17,13 @@
  * GP_STATE. A refused EXEC (GP_ERROR) leaves no record. KILL of an id without processes
  * answers GP_KILLED 0. CREDIT is cut at GP_CREDIT_MAX.
  *
- * What the server counts as malformed, so a guest never sends it: flags != 0, an epoch other
- * than WELCOME's (HELLO: 0), anything between HELLO and WELCOME, STDOUT or STDERR with no bytes,
- * beyond the credit, before STARTED or after EXIT; a second STARTED. A STATE of DONE never
- * overtakes that id's own ring and EXIT. The server finishes one EXEC's frames before the next
- * EXEC; one cut off by a lost link is dropped and may come again under its id.
- * For tests the guest dials $BOXGATE_LINK in place of GP_LINK_SOCK when it isn't PID 1.
+ * What the server counts as malformed, so a guest never sends it: flags != 0, an epoch
+ * other than WELCOME's (HELLO: 0), anything between HELLO and WELCOME, STDOUT or STDERR
+ * with no bytes, beyond the credit, before STARTED or after EXIT; a second STARTED. A STATE
+ * of DONE never overtakes that id's own ring and EXIT. The server finishes one EXEC's
+ * frames before the next EXEC; one cut off by a lost link is dropped and may come again
+ * under its id. For tests the guest dials $BOXGATE_LINK in place of GP_LINK_SOCK when it
+ * isn't PID 1.
  */
 #pragma once
 

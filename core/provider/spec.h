@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A sandbox's resolved create options: everything that decides where and how code will run, as
- * the operator sees it and as the request hash binds it (specSha256, contract.md 3). Made from
- * a profile, completed by the provider's prepare (image id, endpoint, user), then never changed:
- * the sandbox is created from this very struct.
+ * A sandbox's resolved create options: everything that decides where and how code will run,
+ * as the operator sees it and as the request hash binds it (specSha256, contract.md 3).
+ * Made from a profile, completed by the provider's prepare (image id, endpoint, user), then
+ * never changed: the sandbox is created from this very struct.
  */
 #pragma once
 
@@ -50,7 +50,8 @@ struct bg_spec {
 };
 
 /* realpath and checks of mounts, sizes, names; the provider's fields stay empty. */
-BG_CHECK struct bg_spec *bg_spec_from_profile(const struct bg_profile *p, struct bg_error *err);
+BG_CHECK struct bg_spec *bg_spec_from_profile(const struct bg_profile *p,
+                                              struct bg_error *err);
 struct bg_spec *bg_spec_dup(const struct bg_spec *s);
 void bg_spec_free(struct bg_spec *s);
 /* Over every field but not_enforced, each framed with its name. */

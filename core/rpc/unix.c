@@ -21,7 +21,7 @@ static bool fill_addr(struct sockaddr_un *sa, const char *path, struct bg_error 
                        "socket path is longer than %zu bytes: %s; set BOXGATE_HOME to a "
                        "shorter folder",
                        sizeof sa->sun_path - 1, path);
-    strcpy(sa->sun_path, path);
+    memcpy(sa->sun_path, path, strlen(path) + 1);
     return true;
 }
 
