@@ -181,8 +181,10 @@ static bool rm_subdir(struct rm *rm, int at, const char *name, int depth)
     if (fd < 0)
         return false;
     if (depth >= RM_DEPTH) {
-        char to[64];
-        snprintf(to, sizeof to, ".boxgate-rm-%d-%lu", (int)getpid(), rm->moved++);
+        /* Random, so that no sandboxed program has put something under that name. */
+        char to[33];
+        bg_random_hex(to, 16);
+        rm->moved++;
         if (renameat(at, name, rm->top, to))
             return bg_fail(rm->err, BG_ERR_IO, errno, "cannot remove %s: move %s", rm->path,
                            name);
@@ -211,7 +213,8 @@ static bool rm_entry(struct rm *rm, int at, const char *name, int depth)
 /* Empties the folder fd (borrowed). */
 static bool rm_tree(struct rm *rm, int fd, int depth)
 {
-    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    /* Not a duplicate of fd: that would share its position with the pass before. */
+    int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = own < 0 ? NULL : fdopendir(own);
     if (!d) {
         bg_fail(rm->err, BG_ERR_IO, errno, "cannot remove %s", rm->path);
