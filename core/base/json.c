@@ -113,7 +113,7 @@ static int64_t read_int(struct bg_jr *r, const char *key, bool need, int64_t min
         return dflt;
     double v = cJSON_IsNumber(c) ? c->valuedouble : NAN;
     /* The range of doubles that are exact first: only then is the cast defined. */
-    if (fabs(v) <= (double)EXACT_MAX && trunc(v) == v && (int64_t)v >= min &&
+    if (fabs(v) <= (double)EXACT_MAX && (double)(int64_t)v == v && (int64_t)v >= min &&
         (int64_t)v <= max)
         return (int64_t)v;
     bg_jr_fail(r, key, "expected a whole number from %lld to %lld", (long long)min,

@@ -53,7 +53,7 @@ static void put_number(struct printer *p, double v)
         bg_buf_puts(&p->out, "null");
         return;
     }
-    if (fabs(v) <= 9007199254740992.0 && trunc(v) == v) {
+    if (fabs(v) <= 9007199254740992.0 && (double)(int64_t)v == v) {
         bg_buf_printf(&p->out, "%lld", (long long)v);
         return;
     }
