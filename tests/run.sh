@@ -9,9 +9,8 @@ build=${BOXGATE_BUILD:-build/release}
 logs=$build/test-logs
 mkdir -p "$logs"
 for t in "$@"; do
-    name=${t#"$build"/}
+    name=${t##*/tests/}
     name=${name#tests/}
-    name=${name#*/build/*/tests/}
     log=$logs/$(printf '%s' "$name" | tr / _).log
     begin=$(date +%s%N)
     timeout -k 5 "${TEST_TIMEOUT:-240}" "$t" >"$log" 2>&1 </dev/null
