@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The supervisor of one command, forked from PID 1 without an exec, and the steps between
+ * its vfork and the program. The supervisor is a subreaper: whatever the program forks, in
+ * whatever session, stays below it. It reports on a pipe no program can reach (it is not
+ * dumpable and holds nothing else), and stays as long as it has descendants.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/guest/guest.h"
+
+#define STATUS_FD 3
+/* What the engines give a container that names no PATH. */
+#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+/* Kernels before 5.9 and some filters lack close_range; there the table is small anyway. */
+static void close_from(unsigned first)
+{
+    if (syscall(SYS_close_range, first, ~0u, 0) == 0)
+        return;
+    for (unsigned fd = first; fd < 65536; fd++)
+        close((int)fd);
+}
+
+static const char *env_path(char **envp)
+{
+    for (; *envp; envp++)
+        if (strncmp(*envp, "PATH=", 5) == 0)
+            return *envp + 5;
+    return DEFAULT_PATH;
+}
+
+/*
+ * execve along PATH, as a shell finds a command, but never through a shell. A place that
+ * has the file and refuses it is remembered: "not executable" says more than "not found".
+ */
+static int exec_along(const struct guest_child *c)
+{
+    static char buf[PATH_MAX];
+    const char *name = c->argv[0];
+    size_t len = strlen(name);
+    if (strchr(name, '/')) {
+        execve(name, c->argv, c->envp);
+        return errno;
+    }
+    if (len == 0 || len > NAME_MAX)
+        return ENOENT;
+    int err = ENOENT;
+    for (const char *p = env_path(c->envp);;) {
+        const char *end = strchrnul(p, ':');
+        size_t n = (size_t)(end - p);
+        if (n + len + 2 <= sizeof buf) {
+            memcpy(buf, p, n);
+            if (n > 0)
+                buf[n++] = '/';
+            memcpy(buf + n, name, len + 1);
+            execve(buf, c->argv, c->envp);
+            if (errno == EACCES)
+                err = EACCES;
+            else if (errno != ENOENT && errno != ENOTDIR)
+                return errno;
+        }
+        if (!*end)
+            return err;
+        p = end + 1;
+    }
+}
+
+/* Raw calls: this runs in memory shared with the supervisor, and libc's would tell threads.
+ */
+static int change_user(const struct guest_child *c)
+{
+    if (!c->change_user)
+        return 0;
+    if (syscall(SYS_setgroups, 0, NULL) < 0 ||
+        syscall(SYS_setresgid, c->gid, c->gid, c->gid) < 0 ||
+        syscall(SYS_setresuid, c->uid, c->uid, c->uid) < 0)
+        return errno;
+    /* A change of ids may make memory readable again (fs.suid_dumpable); exec resets it. */
+    return prctl(PR_SET_DUMPABLE, 0) < 0 ? errno : 0;
+}
+
+/* In the vforked child: returns only when something failed. */
+static void become(const struct guest_child *c, volatile struct guest_report *r)
+{
+    r->a = GUEST_STEP_USER;
+    r->b = change_user(c);
+    if (r->b)
+        return;
+    setsid();
+    umask(022);
+    signal(SIGPIPE, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    r->a = GUEST_STEP_CWD;
+    if (chdir(c->cwd) < 0) {
+        r->b = errno;
+        return;
+    }
+    r->a = GUEST_STEP_EXEC;
+    r->b = exec_along(c);
+}
+
+/* vfork: the parent goes on once execve worked or the child is gone; r->kind tells of
+ * failure. */
+static __attribute__((noinline)) pid_t spawn(const struct guest_child *c,
+                                             volatile struct guest_report *r)
+{
+    pid_t pid = vfork();
+    if (pid == 0) {
+        become(c, r);
+        r->kind = GUEST_R_FAILED; /* an execve that worked never comes back to write this */
+        _exit(127);
+    }
+    if (pid < 0) {
+        r->kind = GUEST_R_FAILED;
+        r->a = GUEST_STEP_FORK;
+        r->b = errno;
+    }
+    return pid;
+}
+
+static void report(const struct guest_report *r)
+{
+    ssize_t n = write(STATUS_FD, r, sizeof *r);
+    (void)n; /* PID 1 reads an end without a report as a lost supervisor */
+}
+
+/* Reaps until nobody is left. __WALL: a program may have made children with other signals.
+ */
+static void stay(pid_t main_pid)
+{
+    for (;;) {
+        int st;
+        pid_t pid = waitpid(-1, &st, __WALL);
+        if (pid < 0 && errno == ECHILD)
+            return;
+        if (pid != main_pid || pid <= 0)
+            continue;
+        int other;
+        pid_t more;
+        do
+            more = waitpid(-1, &other, WNOHANG | __WALL);
+        while (more > 0);
+        struct guest_report r = {GUEST_R_DONE, st, more < 0};
+        report(&r);
+    }
+}
+
+_Noreturn void guest_supervise(const struct guest_child *c)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    /* The four are above 3 and ours; 0 to 2 are PID 1's own and become the program's. */
+    if (dup2(c->in, 0) < 0 || dup2(c->out, 1) < 0 || dup2(c->err, 2) < 0 ||
+        (c->status != STATUS_FD && dup3(c->status, STATUS_FD, O_CLOEXEC) < 0))
+        _exit(1);
+    close_from(STATUS_FD + 1);
+
+    volatile struct guest_report v = {0, 0, 0};
+    pid_t pid = spawn(c, &v);
+    prctl(PR_SET_DUMPABLE, 0); /* the child's change of ids was one of this memory too */
+    close(0);
+    close(1);
+    close(2);
+    munmap(c->blob, c->blob_size);
+    bool failed = v.kind == GUEST_R_FAILED;
+    struct guest_report r = {GUEST_R_STARTED, pid, 0};
+    if (failed)
+        r = (struct guest_report){GUEST_R_FAILED, v.a, v.b};
+    report(&r);
+    stay(failed ? 0 : pid);
+    _exit(0);
+}
