@@ -84,8 +84,9 @@ struct bg_provider_ops {
      */
     void (*prepare)(struct bg_provider *p, struct bg_spec *spec, bg_progress_fn progress,
                     bg_prepare_fn done, void *data);
-    /* Record first: `on_record` is called with what must be durable (engine name, link
-     * folder) before anything is made outside; false stops. */
+    /* The caller has made `ref` durable; whatever is made outside carries ref or the
+     * instance in its name or label, so that sweep finds it again without any other record.
+     */
     void (*create)(struct bg_provider *p, const struct bg_create_opts *o, bg_create_fn done,
                    void *data);
     /* Right before a start: every hashed field the back end reports, and that it is the
@@ -94,6 +95,10 @@ struct bg_provider_ops {
                     void *data);
     struct bg_exec *(*exec)(struct bg_sandbox *sb, const struct bg_exec_spec *x,
                             const struct bg_exec_events *ev, void *data);
+    /* Whether a prepared spec's image has this program: 1 yes, 0 no, -1 not known before a
+     * sandbox runs. May be NULL. */
+    int (*has_program)(struct bg_provider *p, const struct bg_spec *spec,
+                       const char *program);
     void (*stats)(struct bg_sandbox *sb,
                   void (*cb)(void *data, const struct bg_guest_stats *s,
                              const struct bg_error *err),

@@ -33,9 +33,11 @@ struct bg_sessions_events {
     /* The last moment; reason: "close", "idle", "ttl", "lost", "server stop". s is freed
      * after. */
     void (*closed)(void *data, struct bg_session *s, const char *reason);
-    /* Must make the sandbox's record durable before the create call is sent; false =
-     * refuse. */
-    bool (*record)(void *data, struct bg_session *s, const char *ref, struct bg_error *err);
+    /* Makes the sandbox's record durable before the create call is sent. done runs once,
+     * not from inside; with an error nothing is created. May be NULL (library use: no
+     * record). */
+    void (*record)(void *data, struct bg_session *s, const char *ref, bg_done_fn done,
+                   void *done_data);
 };
 
 struct bg_sessions *bg_sessions_new(struct bg_loop *loop, const struct bg_provider_ops *ops,
@@ -65,6 +67,7 @@ const char *bg_session_id(const struct bg_session *s);
 const char *bg_session_instance(const struct bg_session *s); /* 32 hex digits */
 const char *bg_session_run_id(const struct bg_session *s);   /* or NULL */
 uint32_t bg_session_owner(const struct bg_session *s);
+const char *bg_session_ref(const struct bg_session *s); /* of its sandbox, or NULL */
 enum bg_session_state bg_session_state(const struct bg_session *s);
 const struct bg_spec *bg_session_spec(const struct bg_session *s);
 bool bg_session_fresh(const struct bg_session *s); /* nothing has run or been written yet */
