@@ -118,6 +118,8 @@ enum {
  * that spells one of our marks has its first character escaped: \x1b written out becomes
  * \x5cx1b, an arrow \u{2192}, a final middle dot \u{b7}. Two sources never give the same
  * plain output.
+ * It takes at most 6 n bytes, with colour 14 n + 4: give `out` that room, or ask whether it
+ * overflowed, for then the end is missing.
  */
 void bg_text_safe(struct bg_buf *out, const char *p, size_t n, unsigned flags);
 /* The same into a fresh string, single line, at most max_cols columns; a cut is marked with

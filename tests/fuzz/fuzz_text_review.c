@@ -41,8 +41,9 @@ static uint32_t check_tokens(const char *p, size_t n, bool ascii)
 static void check_plain(const char *p, size_t n, unsigned flags)
 {
     struct bg_buf out;
-    bg_buf_init(&out, 8 * n + 8);
+    bg_buf_init(&out, 6 * n);
     bg_text_safe(&out, p, n, flags);
+    require(!bg_buf_overflowed(&out));
     for (size_t i = 0; i < out.len; i++)
         require(((unsigned char)out.data[i] >= 0x20 && out.data[i] != 0x7f) ||
                 (out.data[i] == '\n' && flags & BG_SAFE_MULTILINE));
@@ -58,8 +59,9 @@ static void check_plain(const char *p, size_t n, unsigned flags)
 static void check_colour(const char *p, size_t n)
 {
     struct bg_buf out;
-    bg_buf_init(&out, 16 * n + 64);
+    bg_buf_init(&out, 14 * n + 4);
     bg_text_safe(&out, p, n, BG_SAFE_MULTILINE | BG_SAFE_COLOR);
+    require(!bg_buf_overflowed(&out));
     for (size_t i = 0; i < out.len; i++) {
         unsigned char c = (unsigned char)out.data[i];
         if (c == 0x1b) {
