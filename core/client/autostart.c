@@ -56,8 +56,8 @@ static void exec_server(int ready, char **env)
         signal(i, SIG_DFL);
     if (chdir("/"))
         _exit(127);
-    char *argv[] = {"boxgate", "server", "--autostarted", "--ready-fd", fd_text, NULL};
-    execve("/proc/self/exe", argv, env);
+    const char *argv[] = {"boxgate", "server", "--autostarted", "--ready-fd", fd_text, NULL};
+    execve("/proc/self/exe", (char *const *)argv, env);
     _exit(127);
 }
 
