@@ -47,6 +47,25 @@
 #define BG_WAIT_PORT_MS 30000
 #define BG_WAIT_PORT_INTERVAL_MS 250
 #define BG_HOOK_MS 5000
+#define BG_POOL_AGE_MS 600000
+
+/* agent tools */
+#define BG_TOOL_READ_BYTES 65536
+#define BG_TOOL_WRITE_BYTES 1048576
+#define BG_TOOL_LOG_BYTES 65536
+#define BG_TOOL_WAIT_MS 30000
+
+/* the most a config may ask for */
+#define BG_CFG_MS_MAX 2592000000 /* 30 days */
+#define BG_CFG_MB_MAX 16777216
+#define BG_CFG_CPUS_MILLI_MAX 1024000
+#define BG_CFG_PIDS_MAX 4194304
+#define BG_CFG_BYTES_MAX 67108864 /* held in memory by the server */
+#define BG_CFG_PROCESSES_MAX 256
+#define BG_CFG_PROFILES_MAX 64
+#define BG_CFG_LIST_MAX 256 /* elements of a list or map that has no cap of its own */
+#define BG_CFG_POOL_MAX 64
+#define BG_CFG_DAYS_MAX 36500
 
 /* approvals */
 #define BG_PENDING_MS 900000
@@ -86,6 +105,10 @@
 #define BG_HTTP_HEAD_MAX 16384
 #define BG_ID_MAX 64
 #define BG_LABELS_MAX 32
+#define BG_LABEL_KEY_MAX 63
+#define BG_LABEL_VALUE_MAX 256
+#define BG_PATH_BYTES_MAX 4095
+#define BG_MANIFEST_KEY_MAX 255
 
 /* guest link */
 #define BG_FRAME_MAX 65536
@@ -114,3 +137,5 @@
 
 /* local provider */
 #define BG_LOCAL_UID_BASE 2063597568u
+#define BG_LOCAL_UID_BASE_MIN 100000
+#define BG_LOCAL_UID_BASE_MAX 4294901760

@@ -68,6 +68,11 @@ struct bg_profile {
     char **drop_capabilities;
     int64_t idle_ms, ttl_ms; /* BG_UNLIMITED: no such timer */
     bool auto_destroy;
+    struct {
+        char **files; /* "relative/path=content", in the file's order */
+        char **directories;
+        char **env; /* "K=V", on top of the profile's */
+    } manifest;
 };
 
 struct bg_language {
@@ -75,7 +80,13 @@ struct bg_language {
     char **argv; /* reads the code on stdin */
 };
 
+struct bg_pool {
+    char *profile;
+    int64_t size, max_age_ms;
+};
+
 struct bg_config {
+    int64_t version;
     enum bg_provider_kind provider;
     struct {
         char *runtime;  /* auto | podman | docker */
@@ -92,13 +103,31 @@ struct bg_config {
     int64_t grace_ms, linger_ms;
     int64_t pending_ms, no_console_ms, detach_ms, arm_ms, deny_memory_ms, session_scope_ms;
     bool operator_pin, operator_headless;
-    uint32_t local_uid_base;
+    int64_t local_uid_base; /* fits a uid_t */
     struct {
         char *theme, *border;
         bool mouse, bell;
         char **notify;
     } console;
     int64_t blob_days;
+    int64_t wait_port_ms, wait_port_interval_ms;
+    struct {
+        char **include, **allow; /* never both */
+        int64_t timeout_ms;
+        char **allowed, **blocked; /* exec: exact command names; they only tighten */
+        int64_t exec_ms, exec_max_ms;
+        int64_t read_bytes, write_bytes;
+        int64_t log_bytes, wait_ms, wait_max_ms, grace_ms;
+    } tools;
+    struct bg_pool *pool;
+    size_t n_pool;
+    struct {
+        char **session_create, **exec_start, **exec_end, **file_write, **destroy;
+        int64_t timeout_ms;
+    } hooks;
+    struct {
+        char *npm, *pypi;
+    } pin;
     struct bg_sha256 digest; /* of the file's bytes; zero when there is no file */
 };
 
