@@ -8,6 +8,7 @@
 #pragma once
 
 #include "core/base/json.h"
+#include "core/base/path.h"
 #include "core/config/config.h"
 
 struct bg_spec_mount {
@@ -49,9 +50,15 @@ struct bg_spec {
     char **not_enforced;
 };
 
-/* realpath and checks of mounts, sizes, names; the provider's fields stay empty. */
+/*
+ * Mounts are resolved (realpath, dev, ino, mode) and checked; the provider's fields stay
+ * empty. Refused as a mount: /, /proc, /sys, /dev, /run and what is below them, sockets,
+ * folders that hold an engine's socket, boxgate's own folders and whatever is above or
+ * below those. endpoint: the configured engine socket, "" or NULL for none.
+ */
 BG_CHECK struct bg_spec *bg_spec_from_profile(const struct bg_profile *p,
-                                              struct bg_error *err);
+                                              const struct bg_paths *paths,
+                                              const char *endpoint, struct bg_error *err);
 struct bg_spec *bg_spec_dup(const struct bg_spec *s);
 void bg_spec_free(struct bg_spec *s);
 /* Over every field but not_enforced, each framed with its name. */
