@@ -158,11 +158,13 @@ TEST_ENV = BOXGATE_BIN='$(CURDIR)/$(BIN)' BOXGATE_GUEST='$(CURDIR)/$(GUEST)' BOX
 export ASAN_OPTIONS ?= detect_leaks=1:abort_on_error=0:strict_string_checks=1
 export LSAN_OPTIONS ?= suppressions=$(CURDIR)/tests/tools/lsan.supp:print_suppressions=0
 export UBSAN_OPTIONS ?= print_stacktrace=1
+# The private engines that engine tests started end with the run, whatever its result.
+ENGINES_STOP = code=$$?; tests/tools/engine stop; exit $$code
 
 test-build: all $(UNIT) $(SCREEN) $(REPLAY) $(HEADLESS)
 
 test: test-build ## unit, flow, screen, real engines, corpora replay (ends with the summary line)
-	@$(TEST_ENV) tests/run.sh $(UNIT) $(HEADLESS) $(REPLAY) $(SCREEN) $(FLOW_TESTS) $(ENGINE_TESTS)
+	@$(TEST_ENV) tests/run.sh $(UNIT) $(HEADLESS) $(REPLAY) $(SCREEN) $(FLOW_TESTS) $(ENGINE_TESTS); $(ENGINES_STOP)
 
 test-unit: test-build ## unit tests, screens and corpora only
 	@$(TEST_ENV) tests/run.sh $(UNIT) $(HEADLESS) $(REPLAY) $(SCREEN)
@@ -171,7 +173,7 @@ test-flow: all ## flow tests only (real server, real local sandboxes)
 	@$(TEST_ENV) tests/run.sh $(FLOW_TESTS)
 
 test-engine: all ## real dockerd and podman only
-	@$(TEST_ENV) tests/run.sh $(ENGINE_TESTS)
+	@$(TEST_ENV) tests/run.sh $(ENGINE_TESTS); $(ENGINES_STOP)
 
 setup: ## install what building and testing needs (the other goals do it by themselves)
 	@SETUP='$(SETUP)' tests/tools/setup test
@@ -222,7 +224,8 @@ uninstall: ## remove what install put there (never a user's config or records)
 	rm -f $(addprefix $(DESTDIR)$(DATADIR)/themes/,$(notdir $(wildcard themes/*.yaml)))
 	-rmdir $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(DATADIR)/themes $(DESTDIR)$(DATADIR) 2>/dev/null
 
-clean: ## remove build/
+clean: ## remove build/ and the test engines' data
+	@tests/tools/engine clean
 	rm -rf build compile_commands.json
 
 help: ## show this text
