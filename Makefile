@@ -145,6 +145,9 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(APPLIB) $(LIB)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(BG_CFLAGS) -fsanitize=fuzzer $(BG_LDFLAGS) -o $@ $^ $(CORE_LIBS) $(TUI_LIBS)
 
+# The JSON front is compared with another reader; nothing else links it.
+$(BUILD)/tests/replay/fuzz_json $(BUILD)/tests/fuzz/fuzz_json: TUI_LIBS += -ljansson
+
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(APPLIB) $(LIB)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(BG_CFLAGS) $(BG_LDFLAGS) -o $@ $^ $(CORE_LIBS) $(TUI_LIBS) -lutil

@@ -65,6 +65,9 @@ static void put_number(struct printer *p, double v)
         if (!strchr("0123456789+-e", *c))
             *c = '.';
     bg_buf_puts(&p->out, text);
+    /* Past 2^53 the other side takes no integer, but a fraction it does. */
+    if (!strpbrk(text, ".e"))
+        bg_buf_puts(&p->out, ".0");
 }
 
 static void put_value(struct printer *p, const cJSON *j, int depth);

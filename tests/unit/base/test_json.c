@@ -199,6 +199,7 @@ static void c106_numbers(void **state)
     prints("-9007199254740992", "-9007199254740992");
     prints("9007199254740991", "9007199254740991");
     prints("1e308", "1e+308");
+    prints("9007199254740993.15", "9007199254740994.0");
 }
 
 static void c106_depth(void **state)
