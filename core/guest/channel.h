@@ -94,8 +94,9 @@ struct bg_channel_events {
     /* The link went. The guest may dial again; execs wait for it until the provider says
      * the sandbox is gone (bg_channel_fail). */
     void (*down)(void *data, struct bg_channel *ch);
-    /* Three malformed frames in a minute, or a peer that is not ours: the session is lost.
-     */
+    /* Three malformed frames or strange peers in a minute, a deadline or a kill that the
+     * guest did not hold: the session is lost. The link is closed for good; execs wait for
+     * bg_channel_fail. May free the channel, as every callback here and done() may. */
     void (*lost)(void *data, struct bg_channel *ch, const struct bg_error *err);
 };
 
