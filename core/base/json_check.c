@@ -3,9 +3,9 @@
  * The strict scan in front of cJSON. It reads raw bytes only and builds nothing but a list
  * of where keys are, so that what passes means the same to every JSON reader.
  */
-#include <errno.h>
 #include <locale.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "core/base/json.h"
@@ -210,13 +210,21 @@ static bool pop_keys(struct scan *s, size_t first)
 
 /* ---- numbers ---- */
 
+/* A screen program may have set a locale with a decimal comma. */
+static locale_t c_locale;
+static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
+
+static void make_c_locale(void)
+{
+    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!c_locale)
+        abort(); /* memory is out */
+}
+
 /* The token is checked, at most NUMBER_MAX bytes, and not NUL-terminated. */
 static double number_value(const char *p, size_t n)
 {
-    /* A screen program may have set a locale with a decimal comma. */
-    static locale_t c_locale;
-    if (!c_locale)
-        c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    pthread_once(&c_locale_once, make_c_locale);
     char text[NUMBER_MAX + 1];
     memcpy(text, p, n);
     text[n] = '\0';

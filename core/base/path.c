@@ -151,12 +151,22 @@ bool bg_mkdir_p(const char *path, mode_t mode, struct bg_error *err)
     return true;
 }
 
+static bool foreign(const char *path, uid_t owner, struct bg_error *err)
+{
+    return bg_fail(err, BG_ERR_FORBIDDEN, 0,
+                   "%s belongs to uid %u, not to you (uid %u); remove or rename it", path,
+                   (unsigned)owner, (unsigned)geteuid());
+}
+
 static bool why_not_opened(const char *path, int e, struct bg_error *err)
 {
     struct stat st;
-    if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
+    bool seen = lstat(path, &st) == 0;
+    if (seen && S_ISLNK(st.st_mode))
         return bg_fail(err, BG_ERR_FORBIDDEN, 0,
                        "%s is a symbolic link; remove it, or name the real folder", path);
+    if (seen && st.st_uid != geteuid())
+        return foreign(path, st.st_uid, err);
     if (e == ENOTDIR)
         return bg_fail(err, BG_ERR_PATH, 0, "%s is in the way, it is no folder", path);
     return bg_fail(err, e == EACCES ? BG_ERR_FORBIDDEN : BG_ERR_IO, e,
@@ -166,8 +176,7 @@ static bool why_not_opened(const char *path, int e, struct bg_error *err)
 bool bg_dir_private(const char *path, struct bg_error *err)
 {
     struct stat st;
-    /* A dangling or foreign link must be named as such, so mkdir -p stops one level above.
-     */
+    /* A link must be named as such, so mkdir -p stops one level above. */
     bg_autofree char *own = bg_xstrdup(path);
     for (size_t n = strlen(own); n > 1 && own[n - 1] == '/'; n--)
         own[n - 1] = '\0'; /* "link/" would follow the link */
@@ -187,9 +196,7 @@ bool bg_dir_private(const char *path, struct bg_error *err)
     if (fstat(fd, &st))
         return bg_fail(err, BG_ERR_IO, errno, "cannot look at %s", own);
     if (st.st_uid != geteuid())
-        return bg_fail(err, BG_ERR_FORBIDDEN, 0,
-                       "%s belongs to uid %u, not to you (uid %u); remove or rename it",
-                       own, (unsigned)st.st_uid, (unsigned)geteuid());
+        return foreign(own, st.st_uid, err);
     if (st.st_mode & 077)
         return bg_fail(err, BG_ERR_FORBIDDEN, 0,
                        "%s has mode %04o, others may enter it; run: chmod 700 %s", own,

@@ -108,8 +108,7 @@ static void add_item(struct bg_yaml *to, struct bg_yaml *item)
 {
     /* Doubles at powers of two; the count says when. */
     if ((to->count & (to->count - 1)) == 0)
-        to->items =
-            bg_xrealloc(to->items, to->count ? to->count * 2 : 1, sizeof *to->items);
+        to->items = bg_xrealloc(to->items, to->count ? to->count * 2 : 1, sizeof(void *));
     to->items[to->count++] = item;
 }
 
@@ -128,9 +127,8 @@ static bool check_duplicates(struct reader *r, const struct bg_yaml *map)
 {
     if (map->count < 2)
         return true;
-    bg_autofree struct bg_yaml **v =
-        bg_xmemdup(map->items, map->count * sizeof *map->items);
-    qsort(v, map->count, sizeof *v, by_key);
+    bg_autofree struct bg_yaml **v = bg_xmemdup(map->items, map->count * sizeof(void *));
+    qsort(v, map->count, sizeof(void *), by_key);
     for (size_t i = 1; i < map->count; i++)
         if (!strcmp(v[i - 1]->key, v[i]->key))
             return fail_at(r->doc, v[i]->key_line, v[i]->key_col, r->err,
