@@ -13,10 +13,9 @@
 #include "core/base/buf.h"
 
 /* Accepts exactly one value: valid UTF-8, no raw control byte, no \u0000, no lone
- * surrogate, no duplicate key at any level, no leading zero, number within double range,
- * integers within
- * +-2^53, depth <= BG_JSON_DEPTH_MAX, n <= max, nothing but white space around it.
- * The error says what and at which byte. */
+ * surrogate, no duplicate key at any level, no leading zero, numbers of at most 63
+ * characters and within double range, integers within +-2^53, depth <= BG_JSON_DEPTH_MAX,
+ * n <= max, nothing but white space around it. The error says what and at which byte. */
 BG_CHECK bool bg_json_check(const char *p, size_t n, size_t max, struct bg_error *err);
 /* bg_json_check, then the tree; free with cJSON_Delete (or bg_autojson). */
 BG_CHECK cJSON *bg_json_parse(const char *p, size_t n, size_t max, struct bg_error *err);
@@ -30,7 +29,8 @@ static inline void bg_jsonp_(cJSON **j)
 /*
  * A reader checks an object member by member: every getter marks its member as known, and
  * bg_jr_end() fails on any member nobody asked for. The first error stays; later getters
- * return their default. `where` is used in messages: "params.code: expected string".
+ * return their default. `where` is used in messages: "params.code: expected string"; the
+ * code is BG_ERR_USAGE. _opt getters take null for missing.
  */
 struct bg_jr {
     const cJSON *obj;
@@ -68,7 +68,7 @@ cJSON *bg_ja(void); /* [] */
 void bg_jset_str(
     cJSON *o, const char *key,
     const char *s); /* NULL gives null; bytes that are no UTF-8 become U+FFFD */
-void bg_jset_int(cJSON *o, const char *key, int64_t v);
+void bg_jset_int(cJSON *o, const char *key, int64_t v); /* held within +-2^53 */
 void bg_jset_bool(cJSON *o, const char *key, bool v);
 void bg_jset(cJSON *o, const char *key, cJSON *child); /* takes child */
 void bg_jset_time(cJSON *o, const char *key,
