@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A small file per live sandbox in the runtime folder, written before anything is made
+ * outside of it. It need not survive a reboot (nothing of the sandbox does), so it is never
+ * synced.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+
+#include "core/provider/local_internal.h"
+
+enum { RECORD_MAX = 4096 };
+
+void local_record_clear(struct local_record *r)
+{
+    free(r->ref);
+    free(r->link);
+    free(r->group);
+    *r = (struct local_record){0};
+}
+
+bool local_record_write(const char *dir, const struct local_record *r, struct bg_error *err)
+{
+    bg_autofree char *path = bg_path_join(dir, r->ref);
+    bg_autofree char *tmp = bg_xasprintf("%s.new", path);
+    bg_autofree char *text = bg_xasprintf(
+        "link=%s\ngroup=%s\nmonitor=%d %" PRIu64 "\nchild=%d %" PRIu64 "\n", r->link,
+        r->group, (int)r->monitor, r->monitor_start, (int)r->child, r->child_start);
+    bg_autoclose int fd =
+        open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    size_t n = strlen(text);
+
+    if (fd < 0 || write(fd, text, n) != (ssize_t)n || rename(tmp, path) != 0)
+        return bg_fail(err, BG_ERR_IO, errno, "recording the sandbox in %s", dir);
+    return true;
+}
+
+static bool read_line(struct local_record *r, const char *line)
+{
+    int pid;
+
+    if (strncmp(line, "link=", 5) == 0)
+        r->link = r->link ? r->link : bg_xstrdup(line + 5);
+    else if (strncmp(line, "group=", 6) == 0)
+        r->group = r->group ? r->group : bg_xstrdup(line + 6);
+    else if (sscanf(line, "monitor=%d %" SCNu64, &pid, &r->monitor_start) == 2)
+        r->monitor = pid;
+    else if (sscanf(line, "child=%d %" SCNu64, &pid, &r->child_start) == 2)
+        r->child = pid;
+    else
+        return false;
+    return true;
+}
+
+bool local_record_read(const char *dir, const char *ref, struct local_record *r,
+                       struct bg_error *err)
+{
+    bg_autofree char *path = bg_path_join(dir, ref);
+    bg_autobuf struct bg_buf b;
+    char *save = NULL;
+
+    *r = (struct local_record){0};
+    bg_buf_init(&b, RECORD_MAX);
+    if (!bg_read_file(path, RECORD_MAX, true, &b, err))
+        return false;
+    for (char *line = strtok_r(b.data, "\n", &save); line;
+         line = strtok_r(NULL, "\n", &save))
+        if (!read_line(r, line))
+            break;
+    if (!r->link || !r->group) {
+        local_record_clear(r);
+        return bg_fail(err, BG_ERR_IO, 0, "%s is no record of a sandbox", path);
+    }
+    r->ref = bg_xstrdup(ref);
+    return true;
+}
+
+void local_record_remove(const char *dir, const char *ref)
+{
+    bg_autofree char *path = bg_path_join(dir, ref);
+
+    unlink(path);
+}
