@@ -62,12 +62,17 @@ uint32_t guest_exec_supers(void)
     return n;
 }
 
-struct guest_exec *guest_exec_of(pid_t pid)
+static struct guest_exec *by_super(pid_t pid)
 {
     for (size_t i = 0; i < g.slots_used; i++)
         if (pid > 0 && g.slots[i].super == pid)
             return &g.slots[i];
     return NULL;
+}
+
+bool guest_exec_is_super(pid_t pid)
+{
+    return by_super(pid) != NULL;
 }
 
 /* ---- what is remembered ---- */
@@ -330,7 +335,7 @@ void guest_exec_reap(void)
     pid_t pid;
     g.child_died = false;
     while ((pid = waitpid(-1, &st, WNOHANG | WUNTRACED | __WALL)) > 0) {
-        struct guest_exec *e = guest_exec_of(pid);
+        struct guest_exec *e = by_super(pid);
         if (WIFSTOPPED(st)) {
             /* A stopped supervisor reaps and reports nothing: only a program does that. */
             if (e)

@@ -231,7 +231,7 @@ static bool on_frame(const struct gp_head *h, const char *p)
     struct gp_stats st;
     if (h->type == GP_WELCOME)
         return welcome(h, p);
-    if (!l.up || h->type < GP_WELCOME || h->type > GP_SHUTDOWN)
+    if (!l.up)
         return false;
     if (h->epoch != l.epoch)
         return true; /* of an earlier link: not meant for this one */

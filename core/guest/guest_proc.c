@@ -113,26 +113,25 @@ static void place(struct guest_procs *ps, struct guest_proc *p)
     }
 }
 
-static struct guest_proc *add(struct guest_procs *ps, const char *name)
+static void add(struct guest_procs *ps, const char *name)
 {
     uint64_t pid;
     if (*name < '0' || *name > '9')
-        return NULL;
+        return;
     number(name, name + strlen(name), &pid);
     if (ps->n == GUEST_PROCS) {
         ps->whole = false;
-        return NULL;
+        return;
     }
     struct guest_proc *p = &ps->v[ps->n];
     *p = (struct guest_proc){.pid = (pid_t)pid, .top = -1};
     /* The kernel lists pids ascending; find() rests on it, so anything else is left out. */
     if ((ps->n && ps->v[ps->n - 1].pid >= p->pid) || !read_stat(name, p))
-        return NULL;
+        return;
     ps->n++;
-    return p;
 }
 
-struct guest_procs guest_proc_scan(void (*seen)(const struct guest_proc *p))
+struct guest_procs guest_proc_scan(void)
 {
     static char buf[8192] __attribute__((aligned(8)));
     struct guest_procs ps = {.v = NULL, .n = 0, .whole = true};
@@ -143,9 +142,7 @@ struct guest_procs guest_proc_scan(void (*seen)(const struct guest_proc *p))
     while ((n = syscall(SYS_getdents64, g.proc, buf, sizeof buf)) > 0)
         for (long at = 0; at < n;) {
             struct dirent64 *d = (void *)(buf + at);
-            struct guest_proc *p = add(&ps, d->d_name);
-            if (p && seen && !guest_proc_gone(p))
-                seen(p);
+            add(&ps, d->d_name);
             at += d->d_reclen;
         }
     if (n < 0 || ps.n == 0)
