@@ -214,7 +214,7 @@ coverage: ## tests with gcov, report in build/coverage/
 compile_commands.json: FORCE ## for clangd and clang-tidy
 	@{ echo '['; sep=; for f in $(CORE_SRC) $(CLI_SRC) $(WIZ_SRC) $(TUI_SRC) tui/main.c $(GUEST_SRC) $(UNIT_SRC) $(SCREEN_SRC) $(FUZZ_SRC); do \
 	  printf '%s{"directory":"%s","file":"%s","command":"%s"}\n' "$$sep" "$(CURDIR)" "$$f" \
-	  "$(CC) $(subst ",\\\",$(subst ',,$(BG_CPPFLAGS))) -std=c11 $(WARN) -c $$f"; sep=,; done; echo ']'; } > $@
+	  "$(CC) $(subst ",\\\\\\\",$(subst ',,$(BG_CPPFLAGS))) -std=c11 $(WARN) -c $$f"; sep=,; done; echo ']'; } > $@
 
 install: all ## install under $(DESTDIR)$(PREFIX)
 	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(DATADIR)/themes

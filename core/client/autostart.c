@@ -56,7 +56,8 @@ static void exec_server(int ready, char **env)
         signal(i, SIG_DFL);
     if (chdir("/"))
         _exit(127);
-    const char *argv[] = {"boxgate", "server", "--autostarted", "--ready-fd", fd_text, NULL};
+    const char *argv[] = {"boxgate",    "server", "--autostarted",
+                          "--ready-fd", fd_text,  NULL};
     execve("/proc/self/exe", (char *const *)argv, env);
     _exit(127);
 }
@@ -86,7 +87,7 @@ static bool fork_server(int ready, struct bg_error *err)
 /* "ok" or "class: text". */
 static bool read_ready(int fd, struct bg_error *err)
 {
-    char line[BG_ERROR_MSG_MAX + 64];
+    char line[BG_ERROR_MSG_MAX + 64] = "";
     size_t n = 0;
     int64_t end = bg_mono_ms() + READY_MS;
     while (n < sizeof line - 1 && !memchr(line, '\n', n)) {

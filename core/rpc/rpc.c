@@ -473,7 +473,6 @@ static void on_poll(struct bg_poll *p BG_UNUSED, int fd BG_UNUSED, unsigned even
     c->depth++;
     if (events & (BG_READ | BG_HUP))
         read_some(c);
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): depth >= 1, c is still there */
     if (!c->dead && !c->closed && (events & BG_WRITE))
         flush(c);
     leave(c);

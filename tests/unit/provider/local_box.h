@@ -218,6 +218,8 @@ static inline struct bg_exec *box_start(struct bg_sandbox *sb, struct box_run *r
     *r = (struct box_run){0};
     bg_buf_init(&r->out, 1 << 20);
     bg_buf_init(&r->err, 1 << 20);
+    /* exec copies what it is given */
+    /* cppcheck-suppress returnDanglingLifetime */
     return sb->ops->exec(sb, &x, &box_run_events, r);
 }
 
