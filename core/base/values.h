@@ -66,6 +66,8 @@
 #define BG_CFG_LIST_MAX 256 /* elements of a list or map that has no cap of its own */
 #define BG_CFG_POOL_MAX 64
 #define BG_CFG_DAYS_MAX 36500
+#define BG_POLICY_RULES_MAX 1024
+#define BG_POLICY_USES_MAX 1000000000
 
 /* approvals */
 #define BG_PENDING_MS 900000

@@ -451,3 +451,26 @@ bool bg_yaml_int(const struct bg_yaml_doc *d, const struct bg_yaml *n, int64_t m
     *out = v;
     return true;
 }
+
+bool bg_yaml_milli(const struct bg_yaml_doc *d, const struct bg_yaml *n, int64_t min,
+                   int64_t max, int64_t *out, struct bg_error *err)
+{
+    const char *s = n->kind == BG_YAML_SCALAR && !n->quoted ? n->value : "";
+    size_t whole = strspn(s, "0123456789");
+    size_t frac = s[whole] == '.' ? strspn(s + whole + 1, "0123456789") : 0;
+    bool shape = whole >= 1 && whole <= 9 && !(whole > 1 && *s == '0') && frac <= 3 &&
+                 s[whole + (frac ? frac + 1 : 0)] == '\0';
+    int64_t milli = 0;
+    for (size_t i = 0; shape && i < whole; i++)
+        milli = milli * 10 + (s[i] - '0');
+    for (size_t i = 0; shape && i < 3; i++)
+        milli = milli * 10 + (i < frac ? s[whole + 1 + i] - '0' : 0);
+    if (!shape || milli < min || milli > max)
+        return bg_yaml_fail(
+            d, n, err,
+            "expected a number from %lld.%03lld to %lld, with at most three "
+            "decimals",
+            (long long)min / 1000, (long long)min % 1000, (long long)max / 1000);
+    *out = milli;
+    return true;
+}

@@ -51,3 +51,6 @@ BG_CHECK bool bg_yaml_bool(const struct bg_yaml_doc *d, const struct bg_yaml *n,
 BG_CHECK bool bg_yaml_int(const struct bg_yaml_doc *d, const struct bg_yaml *n, int64_t min,
                           int64_t max, int64_t *out,
                           struct bg_error *err); /* decimal digits only */
+/* "1", "0.5", "2.125": at most three decimals, in thousandths, so nothing is rounded. */
+BG_CHECK bool bg_yaml_milli(const struct bg_yaml_doc *d, const struct bg_yaml *n,
+                            int64_t min, int64_t max, int64_t *out, struct bg_error *err);

@@ -25,8 +25,8 @@ static bool unlimited(const struct cfg_field *f, const struct bg_yaml *n)
     return f->unlimited && n->kind == BG_YAML_SCALAR && !strcmp(n->value, "unlimited");
 }
 
-static bool read_int(const struct cfg_in *in, const struct cfg_field *f,
-                     const struct bg_yaml *n, int64_t *out)
+static bool read_number(const struct cfg_in *in, const struct cfg_field *f,
+                        const struct bg_yaml *n, int64_t *out)
 {
     if (unlimited(f, n)) {
         *out = BG_UNLIMITED;
@@ -35,40 +35,9 @@ static bool read_int(const struct cfg_in *in, const struct cfg_field *f,
     if (n->kind == BG_YAML_SCALAR && !strcmp(n->value, "unlimited"))
         return bg_yaml_fail(in->doc, n, in->err, "`%s` can't be unlimited; at most %lld",
                             f->key, (long long)f->max);
+    if (f->type == CFG_CPUS)
+        return bg_yaml_milli(in->doc, n, f->min, f->max, out, in->err);
     return bg_yaml_int(in->doc, n, f->min, f->max, out, in->err);
-}
-
-/* "1", "0.5", "2.125": at most three decimals, kept as thousandths so nothing is rounded.
- */
-static bool read_cpus(const struct cfg_in *in, const struct cfg_field *f,
-                      const struct bg_yaml *n, int64_t *out)
-{
-    if (unlimited(f, n)) {
-        *out = BG_UNLIMITED;
-        return true;
-    }
-    if (!cfg_kind(in, n, BG_YAML_SCALAR))
-        return false;
-    const char *s = n->value;
-    size_t whole = strspn(s, "0123456789");
-    size_t frac = s[whole] == '.' ? strspn(s + whole + 1, "0123456789") : 0;
-    bool shape = whole >= 1 && whole <= 4 && !(whole > 1 && *s == '0') && frac <= 3 &&
-                 s[whole + (frac ? frac + 1 : 0)] == '\0';
-    int64_t milli = 0;
-    if (shape) {
-        for (size_t i = 0; i < whole; i++)
-            milli = milli * 10 + (s[i] - '0');
-        for (size_t i = 0; i < 3; i++)
-            milli = milli * 10 + (i < frac ? s[whole + 1 + i] - '0' : 0);
-    }
-    if (n->quoted || !shape || milli < f->min || milli > f->max)
-        return bg_yaml_fail(in->doc, n, in->err,
-                            "expected a number of CPUs from %lld.%03lld to %lld, with at "
-                            "most three decimals",
-                            (long long)f->min / 1000, (long long)f->min % 1000,
-                            (long long)f->max / 1000);
-    *out = milli;
-    return true;
 }
 
 /* The index of a word, or -1 with an error that lists them. */
@@ -168,9 +137,8 @@ static bool read_field(const struct cfg_in *in, const struct cfg_field *f,
 {
     switch (f->type) {
     case CFG_INT:
-        return read_int(in, f, n, at(obj, f->off));
     case CFG_CPUS:
-        return read_cpus(in, f, n, at(obj, f->off));
+        return read_number(in, f, n, at(obj, f->off));
     case CFG_BOOL:
         return bg_yaml_bool(in->doc, n, at(obj, f->off), in->err);
     case CFG_STR:

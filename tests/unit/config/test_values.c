@@ -117,52 +117,53 @@ static void readme_lists_every_default(void **state)
     rows_free(&readme);
 }
 
+static const struct {
+    const char *key;
+    int64_t value;
+} numbers[] = {
+    {"version", BG_CONFIG_VERSION},
+    {"engine.createTimeoutMs", BG_ENGINE_CREATE_MS},
+    {"engine.callTimeoutMs", BG_ENGINE_CALL_MS},
+    {"profiles.NAME.workspace.sizeMb", BG_WORKSPACE_MB},
+    {"profiles.NAME.tmpSizeMb", BG_TMP_MB},
+    {"profiles.NAME.limits.memoryMb", BG_MEMORY_MB},
+    {"profiles.NAME.limits.pidsLimit", BG_PIDS},
+    {"profiles.NAME.limits.timeoutMs", BG_TIMEOUT_MS},
+    {"profiles.NAME.limits.runTimeoutMs", BG_RUN_TIMEOUT_MS},
+    {"profiles.NAME.limits.maxTimeoutMs", BG_MAX_TIMEOUT_MS},
+    {"profiles.NAME.limits.maxOutputBytes", BG_MAX_OUTPUT_BYTES},
+    {"profiles.NAME.limits.maxFileBytes", BG_MAX_FILE_BYTES},
+    {"profiles.NAME.limits.maxProcesses", BG_MAX_PROCESSES},
+    {"profiles.NAME.limits.processTailBytes", BG_PROCESS_TAIL_BYTES},
+    {"profiles.NAME.lifecycle.idleTimeoutMs", BG_IDLE_MS},
+    {"profiles.NAME.lifecycle.ttlMs", BG_TTL_MS},
+    {"processes.gracePeriodMs", BG_GRACE_MS},
+    {"processes.lingerMs", BG_LINGER_MS},
+    {"waitForPort.timeoutMs", BG_WAIT_PORT_MS},
+    {"waitForPort.intervalMs", BG_WAIT_PORT_INTERVAL_MS},
+    {"approvals.pendingMs", BG_PENDING_MS},
+    {"approvals.noConsoleMs", BG_NO_CONSOLE_MS},
+    {"approvals.detachMs", BG_DETACH_MS},
+    {"approvals.armMs", BG_ARM_MS},
+    {"approvals.denyMemoryMs", BG_DENY_MEMORY_MS},
+    {"approvals.sessionScopeMs", BG_SESSION_SCOPE_MS},
+    {"tools.execTimeoutMs", BG_TIMEOUT_MS},
+    {"tools.exec.defaultTimeoutMs", BG_TIMEOUT_MS},
+    {"tools.exec.maxTimeoutMs", BG_MAX_TIMEOUT_MS},
+    {"tools.readFile.maxBytes", BG_TOOL_READ_BYTES},
+    {"tools.writeFile.maxBytes", BG_TOOL_WRITE_BYTES},
+    {"tools.process.maxLogBytes", BG_TOOL_LOG_BYTES},
+    {"tools.process.defaultWaitTimeoutMs", BG_TOOL_WAIT_MS},
+    {"tools.process.maxWaitTimeoutMs", BG_MAX_TIMEOUT_MS},
+    {"tools.process.stopGracePeriodMs", BG_GRACE_MS},
+    {"hooks.timeoutMs", BG_HOOK_MS},
+    {"local.uidBase", BG_LOCAL_UID_BASE},
+    {"audit.blobDays", BG_BLOB_DAYS},
+};
+
 static void header_holds_every_number(void **state)
 {
     (void)state;
-    static const struct {
-        const char *key;
-        int64_t value;
-    } numbers[] = {
-        {"version", BG_CONFIG_VERSION},
-        {"engine.createTimeoutMs", BG_ENGINE_CREATE_MS},
-        {"engine.callTimeoutMs", BG_ENGINE_CALL_MS},
-        {"profiles.NAME.workspace.sizeMb", BG_WORKSPACE_MB},
-        {"profiles.NAME.tmpSizeMb", BG_TMP_MB},
-        {"profiles.NAME.limits.memoryMb", BG_MEMORY_MB},
-        {"profiles.NAME.limits.pidsLimit", BG_PIDS},
-        {"profiles.NAME.limits.timeoutMs", BG_TIMEOUT_MS},
-        {"profiles.NAME.limits.runTimeoutMs", BG_RUN_TIMEOUT_MS},
-        {"profiles.NAME.limits.maxTimeoutMs", BG_MAX_TIMEOUT_MS},
-        {"profiles.NAME.limits.maxOutputBytes", BG_MAX_OUTPUT_BYTES},
-        {"profiles.NAME.limits.maxFileBytes", BG_MAX_FILE_BYTES},
-        {"profiles.NAME.limits.maxProcesses", BG_MAX_PROCESSES},
-        {"profiles.NAME.limits.processTailBytes", BG_PROCESS_TAIL_BYTES},
-        {"profiles.NAME.lifecycle.idleTimeoutMs", BG_IDLE_MS},
-        {"profiles.NAME.lifecycle.ttlMs", BG_TTL_MS},
-        {"processes.gracePeriodMs", BG_GRACE_MS},
-        {"processes.lingerMs", BG_LINGER_MS},
-        {"waitForPort.timeoutMs", BG_WAIT_PORT_MS},
-        {"waitForPort.intervalMs", BG_WAIT_PORT_INTERVAL_MS},
-        {"approvals.pendingMs", BG_PENDING_MS},
-        {"approvals.noConsoleMs", BG_NO_CONSOLE_MS},
-        {"approvals.detachMs", BG_DETACH_MS},
-        {"approvals.armMs", BG_ARM_MS},
-        {"approvals.denyMemoryMs", BG_DENY_MEMORY_MS},
-        {"approvals.sessionScopeMs", BG_SESSION_SCOPE_MS},
-        {"tools.execTimeoutMs", BG_TIMEOUT_MS},
-        {"tools.exec.defaultTimeoutMs", BG_TIMEOUT_MS},
-        {"tools.exec.maxTimeoutMs", BG_MAX_TIMEOUT_MS},
-        {"tools.readFile.maxBytes", BG_TOOL_READ_BYTES},
-        {"tools.writeFile.maxBytes", BG_TOOL_WRITE_BYTES},
-        {"tools.process.maxLogBytes", BG_TOOL_LOG_BYTES},
-        {"tools.process.defaultWaitTimeoutMs", BG_TOOL_WAIT_MS},
-        {"tools.process.maxWaitTimeoutMs", BG_MAX_TIMEOUT_MS},
-        {"tools.process.stopGracePeriodMs", BG_GRACE_MS},
-        {"hooks.timeoutMs", BG_HOOK_MS},
-        {"local.uidBase", BG_LOCAL_UID_BASE},
-        {"audit.blobDays", BG_BLOB_DAYS},
-    };
     struct rows printed = {.n = 0};
     flatten(&printed);
     size_t plain_numbers = 0;
