@@ -31,6 +31,7 @@
 #define GUEST_KILL_MS 1000           /* after this a kill answers with what is left */
 #define GUEST_KILL_SLOW_MS 50        /* and goes on at this pace */
 #define GUEST_SUPER_MS 100 /* for a supervisor to end by itself once it is alone */
+#define GUEST_ROUNDS_MS 20 /* of kill rounds before the loop has a turn */
 #define GUEST_TAIL_MS 1000 /* a tail stream waits this long for the server */
 
 /* ---- streams of one command ---- */
@@ -192,9 +193,9 @@ void guest_exec_turn(void);
 int64_t guest_exec_wait(void);
 void guest_exec_link_down(void);
 void guest_exec_link_up(void);
-uint32_t guest_exec_live(void);   /* not yet told as ended */
-uint32_t guest_exec_supers(void); /* supervisors alive */
-bool guest_exec_is_super(pid_t pid);
+uint32_t guest_exec_live(void);                /* not yet told as ended */
+uint32_t guest_exec_supers(void);              /* supervisors alive */
+struct guest_exec *guest_exec_of(pid_t super); /* NULL if that is no live supervisor */
 
 /* ---- guest_start.c: from a whole EXEC request to a supervisor ---- */
 
@@ -248,8 +249,11 @@ bool guest_drain_done(const struct guest_exec *e);
 
 /* ---- guest_proc.c ---- */
 
-/* Borrowed until the next call. v == NULL when /proc can't be read. */
-struct guest_procs guest_proc_scan(void);
+/*
+ * Borrowed until the next call. v == NULL when /proc can't be read. seen (may be NULL) is
+ * called for every living process the moment it was read, before its place is known.
+ */
+struct guest_procs guest_proc_scan(void (*seen)(const struct guest_proc *p));
 bool guest_proc_gone(const struct guest_proc *p); /* a zombie: does not count */
 
 /* ---- guest_kill.c ---- */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The supervisor of one command, forked from PID 1 without an exec, and the steps between
- * its vfork and the program. The supervisor is a subreaper: whatever the program forks, in
- * whatever session, stays below it. It reports on a pipe no program can reach (it is not
- * dumpable and holds nothing else), and stays as long as it has descendants.
+ * The supervisor of one command, forked from PID 1 without an exec, and the program's steps
+ * before its execve. The supervisor is a subreaper: whatever the program forks, in whatever
+ * session, stays below it. It reports on a pipe no program can reach (it is not dumpable
+ * and holds nothing else), and stays as long as it has descendants.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -90,7 +91,7 @@ static int change_user(const struct guest_child *c)
     return prctl(PR_SET_DUMPABLE, 0) < 0 ? errno : 0;
 }
 
-/* In the vforked child: returns only when something failed. */
+/* In the child: returns only when something failed. */
 static void become(const struct guest_child *c, volatile struct guest_report *r)
 {
     r->a = GUEST_STEP_USER;
@@ -112,24 +113,32 @@ static void become(const struct guest_child *c, volatile struct guest_report *r)
     r->b = exec_along(c);
 }
 
-/* vfork: the parent goes on once execve worked or the child is gone; r->kind tells of
- * failure. */
-static __attribute__((noinline)) pid_t spawn(const struct guest_child *c,
-                                             volatile struct guest_report *r)
+struct spawn {
+    const struct guest_child *c;
+    volatile struct guest_report r; /* written by the child, in memory both share */
+};
+
+static int child_main(void *data)
 {
-    /* NOLINTBEGIN(clang-analyzer-security.insecureAPI.vfork,clang-analyzer-unix.Vfork):
-     * the child runs only become(), which is written for it; fork would copy our tables. */
-    pid_t pid = vfork();
-    if (pid == 0) {
-        become(c, r);
-        r->kind = GUEST_R_FAILED; /* an execve that worked never comes back to write this */
-        _exit(127);
-    }
-    /* NOLINTEND(clang-analyzer-security.insecureAPI.vfork,clang-analyzer-unix.Vfork) */
+    struct spawn *s = data;
+    become(s->c, &s->r);
+    s->r.kind = GUEST_R_FAILED; /* an execve that worked never comes back to write this */
+    return 127;
+}
+
+/*
+ * The program's process shares our memory until its execve, and we wait for that, as
+ * posix_spawn does: no page tables to copy, and what failed is simply there to read.
+ */
+static pid_t spawn(struct spawn *s)
+{
+    static char stack[32768] __attribute__((aligned(16)));
+    pid_t pid =
+        clone(child_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, s);
     if (pid < 0) {
-        r->kind = GUEST_R_FAILED;
-        r->a = GUEST_STEP_FORK;
-        r->b = errno;
+        s->r.kind = GUEST_R_FAILED;
+        s->r.a = GUEST_STEP_FORK;
+        s->r.b = errno;
     }
     return pid;
 }
@@ -173,17 +182,17 @@ _Noreturn void guest_supervise(const struct guest_child *c)
         _exit(1);
     close_from(STATUS_FD + 1);
 
-    volatile struct guest_report v = {0, 0, 0};
-    pid_t pid = spawn(c, &v);
+    struct spawn s = {.c = c};
+    pid_t pid = spawn(&s);
     prctl(PR_SET_DUMPABLE, 0); /* the child's change of ids was one of this memory too */
     close(0);
     close(1);
     close(2);
     munmap(c->blob, c->blob_size);
-    bool failed = v.kind == GUEST_R_FAILED;
+    bool failed = s.r.kind == GUEST_R_FAILED;
     struct guest_report r = {GUEST_R_STARTED, pid, 0};
     if (failed)
-        r = (struct guest_report){GUEST_R_FAILED, v.a, v.b};
+        r = (struct guest_report){GUEST_R_FAILED, s.r.a, s.r.b};
     report(&r);
     stay(failed ? 0 : pid);
     _exit(0);

@@ -204,13 +204,15 @@ static bool pump(struct guest_exec *e, int which)
         return false;
     if (!guest_link_up())
         return s->fd >= 0 && s->ready && keep(s);
-    if (s->dropped) {
+    char *buf = s->credit ? guest_link_data() : NULL;
+    /* Told when bytes can follow it, or none will; else a long gap would be many short
+     * ones. */
+    if (s->dropped && (buf || (s->fd < 0 && !s->len))) {
         if (!guest_link_room())
             return false;
         tell_gap(e, which);
         return true;
     }
-    char *buf = s->credit ? guest_link_data() : NULL;
     if (!buf)
         return patience_over(e, s) && s->fd >= 0 && s->ready && keep(s);
     s->stuck_at = 0;

@@ -62,17 +62,12 @@ uint32_t guest_exec_supers(void)
     return n;
 }
 
-static struct guest_exec *by_super(pid_t pid)
+struct guest_exec *guest_exec_of(pid_t pid)
 {
     for (size_t i = 0; i < g.slots_used; i++)
         if (pid > 0 && g.slots[i].super == pid)
             return &g.slots[i];
     return NULL;
-}
-
-bool guest_exec_is_super(pid_t pid)
-{
-    return by_super(pid) != NULL;
 }
 
 /* ---- what is remembered ---- */
@@ -335,7 +330,7 @@ void guest_exec_reap(void)
     pid_t pid;
     g.child_died = false;
     while ((pid = waitpid(-1, &st, WNOHANG | WUNTRACED | __WALL)) > 0) {
-        struct guest_exec *e = by_super(pid);
+        struct guest_exec *e = guest_exec_of(pid);
         if (WIFSTOPPED(st)) {
             /* A stopped supervisor reaps and reports nothing: only a program does that. */
             if (e)
@@ -356,8 +351,11 @@ static void tell_error(struct guest_exec *e)
     size_t n = guest_start_error_text(&e->error, text, sizeof text);
     if (e->super || !guest_link_room())
         return; /* the supervisor of a failed start is about to end */
-    if (guest_link_up())
+    if (guest_link_up()) {
         guest_link_send2(GP_ERROR, e->id, &e->error, sizeof e->error, text, n);
+        if (e->kill_asked)
+            guest_link_send(GP_KILLED, e->id, &(uint32_t){0}, 4);
+    }
     free_slot(e);
 }
 

@@ -11,17 +11,7 @@
 
 #include "core/guest/guest.h"
 
-#define ROUNDS 16 /* before the loop gets a turn */
-
 static bool may_kill_all; /* set while the whole sandbox ends */
-
-static struct guest_exec *slot_of(pid_t super)
-{
-    for (size_t i = 0; i < g.slots_used; i++)
-        if (g.slots[i].super == super)
-            return &g.slots[i];
-    return NULL;
-}
 
 /* The only command with anything alive: one call ends its tree, whatever it forks
  * meanwhile. */
@@ -32,7 +22,7 @@ static bool is_only(const struct guest_exec *e)
 
 static void term_tree(const struct guest_exec *e)
 {
-    struct guest_procs ps = guest_proc_scan();
+    struct guest_procs ps = guest_proc_scan(NULL);
     for (size_t i = 0; i < ps.n; i++)
         if (ps.v[i].top == e->super && ps.v[i].pid != e->super &&
             !guest_proc_gone(&ps.v[i]))
@@ -58,6 +48,23 @@ void guest_kill_begin(struct guest_exec *e, enum gp_why why, uint32_t grace_ms)
     e->kill_since = g.now;
 }
 
+/* Its tree has to go now. */
+static bool doomed(const struct guest_exec *e)
+{
+    return e->killing == GUEST_KILL_ROUNDS || may_kill_all;
+}
+
+/*
+ * While /proc is still being read: an orphan is killed in the moment it is met. A program
+ * that forks and exits in a loop is always one, and would be gone by the end of the look.
+ */
+static void kill_orphan(const struct guest_proc *p)
+{
+    const struct guest_exec *e = p->ppid == g.pid ? NULL : guest_exec_of(p->ppid);
+    if (p->ppid == g.pid ? !guest_exec_of(p->pid) : e && doomed(e))
+        kill(p->pid, SIGKILL);
+}
+
 /* One round over all trees that have to go; true when it met anything alive in them. */
 static bool round_of_kill(void)
 {
@@ -68,13 +75,13 @@ static bool round_of_kill(void)
         if (e->killing == GUEST_KILL_ROUNDS && is_only(e))
             kill(-1, SIGKILL);
     }
-    struct guest_procs ps = guest_proc_scan();
+    struct guest_procs ps = guest_proc_scan(kill_orphan);
     for (size_t i = 0; i < ps.n; i++) {
         const struct guest_proc *p = &ps.v[i];
         if (p->top <= 0 || guest_proc_gone(p))
             continue;
-        struct guest_exec *e = slot_of(p->top);
-        if (e && (p->pid == e->super || (e->killing != GUEST_KILL_ROUNDS && !may_kill_all)))
+        struct guest_exec *e = guest_exec_of(p->top);
+        if (e && (p->pid == e->super || !doomed(e)))
             continue;
         kill(p->pid, SIGKILL);
         met = true;
@@ -129,7 +136,7 @@ void guest_kill_turn(void)
             e->kill_since = g.now;
         }
     }
-    for (int r = 0; r < ROUNDS && wanted(); r++) {
+    while (wanted() && guest_clock() - g.now < GUEST_ROUNDS_MS) {
         bool met = round_of_kill();
         guest_exec_reap();
         if (!met)
@@ -158,7 +165,7 @@ int64_t guest_kill_wait(void)
 uint32_t guest_kill_count(const struct guest_exec *e)
 {
     uint32_t n = 0;
-    struct guest_procs ps = guest_proc_scan();
+    struct guest_procs ps = guest_proc_scan(NULL);
     for (size_t i = 0; i < ps.n; i++)
         n += ps.v[i].top == e->super && ps.v[i].pid != e->super &&
              !guest_proc_gone(&ps.v[i]);

@@ -120,12 +120,12 @@ static bool put(const char *p, size_t n, size_t *done)
 {
     while (*done < n && l.writable) {
         ssize_t k = send(l.fd, p + *done, n - *done, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (k > 0)
+        if (k > 0) {
             *done += (size_t)k;
-        else if (errno == EAGAIN)
+        } else if (errno != EINTR) {
             l.writable = false;
-        else if (errno != EINTR)
-            l.writable = !(l.readable = true); /* the read finds the same and closes */
+            l.readable |= errno != EAGAIN; /* broken: the read finds the same and closes */
+        }
     }
     return *done == n;
 }
@@ -231,7 +231,7 @@ static bool on_frame(const struct gp_head *h, const char *p)
     struct gp_stats st;
     if (h->type == GP_WELCOME)
         return welcome(h, p);
-    if (!l.up)
+    if (!l.up || h->type < GP_WELCOME || h->type > GP_SHUTDOWN)
         return false;
     if (h->epoch != l.epoch)
         return true; /* of an earlier link: not meant for this one */

@@ -113,25 +113,26 @@ static void place(struct guest_procs *ps, struct guest_proc *p)
     }
 }
 
-static void add(struct guest_procs *ps, const char *name)
+static struct guest_proc *add(struct guest_procs *ps, const char *name)
 {
     uint64_t pid;
     if (*name < '0' || *name > '9')
-        return;
+        return NULL;
     number(name, name + strlen(name), &pid);
     if (ps->n == GUEST_PROCS) {
         ps->whole = false;
-        return;
+        return NULL;
     }
     struct guest_proc *p = &ps->v[ps->n];
     *p = (struct guest_proc){.pid = (pid_t)pid, .top = -1};
     /* The kernel lists pids ascending; find() rests on it, so anything else is left out. */
     if ((ps->n && ps->v[ps->n - 1].pid >= p->pid) || !read_stat(name, p))
-        return;
+        return NULL;
     ps->n++;
+    return p;
 }
 
-struct guest_procs guest_proc_scan(void)
+struct guest_procs guest_proc_scan(void (*seen)(const struct guest_proc *p))
 {
     static char buf[8192] __attribute__((aligned(8)));
     struct guest_procs ps = {.v = NULL, .n = 0, .whole = true};
@@ -142,7 +143,9 @@ struct guest_procs guest_proc_scan(void)
     while ((n = syscall(SYS_getdents64, g.proc, buf, sizeof buf)) > 0)
         for (long at = 0; at < n;) {
             struct dirent64 *d = (void *)(buf + at);
-            add(&ps, d->d_name);
+            struct guest_proc *p = add(&ps, d->d_name);
+            if (p && seen && !guest_proc_gone(p))
+                seen(p);
             at += d->d_reclen;
         }
     if (n < 0 || ps.n == 0)

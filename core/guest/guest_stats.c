@@ -157,14 +157,14 @@ void guest_stats_fill(struct gp_stats *s)
 {
     uint64_t ticks = 0, pages = 0, v1 = 0;
     memset(s, 0, sizeof *s);
-    struct guest_procs ps = guest_proc_scan();
+    struct guest_procs ps = guest_proc_scan(NULL);
     for (size_t i = 0; i < ps.n; i++) {
         const struct guest_proc *p = &ps.v[i];
         if (p->top <= 0 || guest_proc_gone(p))
             continue;
-        if (!guest_exec_is_super(p->top))
+        if (!guest_exec_of(p->top))
             g.strays = true;
-        s->processes += p->pid != p->top || !guest_exec_is_super(p->pid);
+        s->processes += p->pid != p->top || !guest_exec_of(p->pid);
         ticks += p->ticks;
         pages += p->pages;
     }
