@@ -194,7 +194,7 @@ bool bg_door_open(struct bg_door *d, struct bg_error *err)
     if (strlen(d->path) >= sizeof a.sun_path)
         return bg_fail(err, BG_ERR_PATH, 0, "the link's path is longer than %zu bytes: %s",
                        sizeof a.sun_path - 1, d->path);
-    strcpy(a.sun_path, d->path);
+    memcpy(a.sun_path, d->path, strlen(d->path) + 1);
     bg_autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return bg_fail(err, BG_ERR_IO, errno, "no socket");
