@@ -260,6 +260,10 @@ static bool on_state(struct bg_exec *x, const unsigned char *p)
     if (!x->asked || s.kind > GP_STATE_DONE)
         return false;
     x->asked = false;
+    if (s.kind != GP_STATE_UNKNOWN)
+        mark_started(x);
+    if (x->ch->dead || x->ch->fd < 0)
+        return true;
     if (s.kind == GP_STATE_DONE)
         return finish_with(x, &s.exit);
     if (s.kind == GP_STATE_UNKNOWN) {
@@ -268,12 +272,9 @@ static bool on_state(struct bg_exec *x, const unsigned char *p)
         exec_finish(x, NULL, &err);
         return true;
     }
-    mark_started(x);
-    if (!x->ch->dead) {
-        exec_kill_now(x);
-        exec_grant(x, 0);
-        exec_grant(x, 1);
-    }
+    exec_kill_now(x);
+    exec_grant(x, 0);
+    exec_grant(x, 1);
     return true;
 }
 
