@@ -74,6 +74,7 @@ struct bg_exec {
     uint32_t input_credit;
     struct exec_stream out[2]; /* BG_STDOUT - 1, BG_STDERR - 1 */
     bool asked;                /* QUERY sent, STATE not here yet */
+    bool start_unheard;        /* STARTED may have gone down with a link, or come yet */
     bool kill_wanted, kill_sent;
     uint32_t kill_grace_ms;
     int64_t backstop_at; /* bg_mono_ms; 0 = none */

@@ -121,6 +121,8 @@ void exec_link_up(struct bg_channel *ch)
         if (x->state == EXEC_NEW || x->over)
             continue;
         x->asked = true;
+        if (x->state == EXEC_SENT)
+            x->start_unheard = true;
         x->kill_sent = false;
         x->out[0].credit = x->out[1].credit = x->head.credit;
         channel_put(ch, GP_QUERY, x->id, 0, NULL, 0);
@@ -163,15 +165,16 @@ static void mark_started(struct bg_exec *x)
 /* After a new link the word STARTED may have been lost with the old one. */
 static bool may_speak(struct bg_exec *x)
 {
-    if (x->state == EXEC_SENT && x->asked)
+    if (x->state == EXEC_SENT && x->start_unheard)
         mark_started(x);
     return x->ch->dead || x->state == EXEC_LIVE;
 }
 
 static bool on_started(struct bg_exec *x)
 {
-    if (x->state != EXEC_SENT)
+    if (x->state != EXEC_SENT && !x->start_unheard)
         return false;
+    x->start_unheard = false;
     mark_started(x);
     return true;
 }
@@ -285,7 +288,7 @@ static bool on_error(struct bg_exec *x, const struct gp_head *h, const unsigned 
     memcpy(&e, p, sizeof e);
     const char *text = (const char *)p + sizeof e;
     int n = (int)(h->len - sizeof e);
-    if (x->state != EXEC_SENT)
+    if (x->state != EXEC_SENT && !x->start_unheard)
         return false;
     switch (e.err) {
     case GP_ERR_NOENT:

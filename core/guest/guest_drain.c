@@ -325,6 +325,9 @@ bool guest_drain_turn(void)
         if (e->phase < GUEST_STARTING || e->phase > GUEST_ENDED)
             continue;
         pump_stdin(e);
+        /* Output before the word that it started would be malformed. */
+        if (e->phase == GUEST_STARTING || (e->tell_started && guest_link_up()))
+            continue;
         for (int w = 0; w < 2; w++)
             for (int k = 0; k < BURST && pump(e, w); k++)
                 busy = busy || k == BURST - 1;

@@ -233,6 +233,21 @@ static void ring_and_exit_may_come_before_the_answer(void **state BG_UNUSED)
     assert_int_equal(news.down, 1);
 }
 
+/* LIVE and then STARTED: the guest had not come to say it on the old link. */
+static void started_may_follow_the_answer_once(void **state BG_UNUSED)
+{
+    uint32_t id = run(SPEC(.uid = 1));
+    relink();
+    answer_state(id, GP_STATE_LIVE);
+    fake_started(&f, id);
+    fake_send(&f, GP_STDOUT, id, "x", 1);
+    UNTIL(t.bytes[0]);
+    assert_int_equal(t.started, 1);
+    fake_started(&f, id);
+    UNTIL(news.down == 2);
+    assert_int_equal(t.started, 1);
+}
+
 static void unknown_may_have_run(void **state BG_UNUSED)
 {
     uint32_t id = run_live(SPEC(.uid = 1));
@@ -390,6 +405,7 @@ int main(void)
         T(live_goes_on),
         T(done_finishes_from_the_state),
         T(ring_and_exit_may_come_before_the_answer),
+        T(started_may_follow_the_answer_once),
         T(unknown_may_have_run),
         T(a_kill_waits_for_the_answer),
         T(an_unsent_command_comes_again_with_the_next_link),
