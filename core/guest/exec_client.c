@@ -22,15 +22,24 @@ static void exec_link_in(struct bg_channel *ch, struct bg_exec *x)
 {
     x->prev = ch->last;
     x->next = NULL;
-    *(ch->last ? &ch->last->next : &ch->first) = x;
+    if (ch->last)
+        ch->last->next = x;
+    else
+        ch->first = x;
     ch->last = x;
     ch->execs++;
 }
 
 static void exec_unlink(struct bg_channel *ch, struct bg_exec *x)
 {
-    *(x->prev ? &x->prev->next : &ch->first) = x->next;
-    *(x->next ? &x->next->prev : &ch->last) = x->prev;
+    if (x->prev)
+        x->prev->next = x->next;
+    else
+        ch->first = x->next;
+    if (x->next)
+        x->next->prev = x->prev;
+    else
+        ch->last = x->prev;
     ch->execs--;
 }
 
@@ -66,25 +75,28 @@ void exec_killed_unsent(struct bg_exec *x)
     exec_end_soon(x, NULL);
 }
 
+static struct bg_exec *first_over(struct bg_channel *ch)
+{
+    struct bg_exec *x = ch->first;
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what was finished is unlinked */
+    while (x && !x->over)
+        x = x->next;
+    return x;
+}
+
 void exec_run_over(struct bg_channel *ch)
 {
-    /* From the head each time: done() may start, end or free anything. */
-    for (struct bg_exec *x = ch->first; x && !ch->dead;) {
-        if (!x->over) {
-            x = x->next;
-            continue;
-        }
-        if (x->error.code)
-            exec_finish(x, NULL, &x->error);
-        else
-            exec_finish(x, &x->result, NULL);
-        x = ch->first;
-    }
+    struct bg_exec *x;
+    /* From the head each time: done() may start, end or free anything. No more than there
+     * are now, so that one who starts anew in done() has to wait for the next turn. */
+    for (size_t n = ch->execs; n && !ch->dead && (x = first_over(ch)); n--)
+        exec_finish(x, x->error.code ? NULL : &x->result, x->error.code ? &x->error : NULL);
 }
 
 void exec_finish_all(struct bg_channel *ch, const struct bg_error *err)
 {
     while (ch->first)
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the one before is unlinked */
         exec_finish(ch->first, NULL, err);
 }
 

@@ -38,7 +38,10 @@ struct bg_idle {
 static void on_timer(uv_timer_t *h)
 {
     struct bg_timer *t = h->data;
+    struct bg_loop *loop = h->loop->data;
+    loop->in_timer = true;
     t->fn(t, t->data);
+    loop->in_timer = false;
 }
 
 struct bg_timer *bg_timer_new(struct bg_loop *loop, bg_timer_fn fn, void *data)
@@ -53,11 +56,16 @@ struct bg_timer *bg_timer_new(struct bg_loop *loop, bg_timer_fn fn, void *data)
 
 void bg_timer_start(struct bg_timer *t, int64_t after_ms, int64_t every_ms)
 {
+    const struct bg_loop *loop = t->uv.loop->data;
     uint64_t after = after_ms > 0 ? (uint64_t)after_ms : 0;
     uint64_t every = every_ms > 0 ? (uint64_t)every_ms : 0;
+    uint64_t now = uv_hrtime() / 1000000, then = uv_now(&loop->uv);
     /* The loop's clock stands still during callbacks; a long one would make us fire early.
      */
-    uv_update_time(t->uv.loop);
+    after += now > then ? now - then : 0;
+    /* libuv would run what is due now in this same round again, and never come to wait. */
+    if (!after && loop->in_timer)
+        after = 1;
     uv_timer_start(&t->uv, on_timer, after, every);
 }
 

@@ -23,6 +23,7 @@ struct bg_loop {
     struct deferred *first; /* in order */
     struct deferred **last; /* where the next one is hooked in */
     bool inside;            /* uv_run is on the stack */
+    bool in_timer;          /* a timer's callback is on the stack */
     bool running;           /* by bg_loop_run */
     bool stop_asked;        /* before bg_loop_run began */
 };

@@ -455,6 +455,31 @@ static void failing_inside_output_ends_all_in_the_next_turn(void **state BG_UNUS
     assert_int_equal(news.down + news.lost, 0);
 }
 
+static void start_again(void *data, struct bg_exec *x BG_UNUSED,
+                        const struct bg_exec_result *r,
+                        const struct bg_error *err BG_UNUSED)
+{
+    static const struct bg_exec_events ev = {.done = start_again};
+    assert_null(r);
+    if (++*(int *)data < 5)
+        bg_exec_start(ch, SPEC(.uid = 1), &ev, data);
+}
+
+static void starting_again_in_done_lets_the_loop_go_on(void **state BG_UNUSED)
+{
+    static const struct bg_exec_events ev = {.done = start_again};
+    struct bg_error err;
+    int n = 0;
+    bg_fail(&err, BG_ERR_DESTROYED, 0, "gone");
+    bg_channel_fail(ch, &err);
+    bg_exec_start(ch, SPEC(.uid = 1), &ev, &n);
+    while (n < 5) {
+        int before = n;
+        UNTIL(n > before);
+        assert_true(n <= before + 2); /* a turn looks at timers before and after it waits */
+    }
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -476,6 +501,7 @@ int main(void)
         T(freeing_tells_every_command),
         T(the_channel_may_be_freed_in_done),
         T(failing_inside_output_ends_all_in_the_next_turn),
+        T(starting_again_in_done_lets_the_loop_go_on),
     };
     return cmocka_run_group_tests_name("channel", tests, NULL, NULL);
 }

@@ -166,7 +166,7 @@ static void child_has_default_signals_and_may_lead_a_session(void **state BG_UNU
     signal(SIGUSR2, SIG_IGN);
     /* Nothing ignored, nothing blocked, though we ignore SIGPIPE and SIGUSR2. Signals 32
      * and 33 are the C library's own: whoever make started has them ignored, and no libc
-     * call changes that. */
+     * call changes that. By exec, because a shell that waits blocks some. */
     const char *out = sh("exec grep -E '^Sig(Ign|Blk)' /proc/self/status", NULL, NULL, &e);
     unsigned long long blocked = 1, ignored = 1;
     assert_int_equal(sscanf(out, "SigBlk: %llx SigIgn: %llx", &blocked, &ignored), 2);

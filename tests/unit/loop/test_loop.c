@@ -85,6 +85,27 @@ static void timer_counts_from_the_call_not_from_the_turn(void **state BG_UNUSED)
     assert_true(bg_mono_us() - before >= 18000);
 }
 
+static void count_and_rearm(struct bg_timer *t, void *data)
+{
+    ++*(int *)data;
+    usleep(2000);
+    bg_timer_start(t, 0, 0);
+}
+
+static void timer_armed_anew_in_its_callback_lets_the_loop_go_on(void **state BG_UNUSED)
+{
+    int n = 0;
+    struct bg_timer *t = bg_timer_new(loop, count_and_rearm, &n);
+    bg_timer_start(t, 0, 0);
+    for (int turn = 1; turn <= 3; turn++) {
+        int before = n;
+        while (n == before)
+            bg_loop_turn(loop, 100);
+        assert_true(n <= before + 2); /* timers are looked at before and after the wait */
+    }
+    bg_timer_free(t);
+}
+
 /* ---- turns ---- */
 
 static void turn_waits_no_longer_than_asked(void **state BG_UNUSED)
@@ -356,6 +377,7 @@ int main(void)
         T(timer_repeats_until_stopped),
         T(freed_timer_never_fires),
         T(timer_counts_from_the_call_not_from_the_turn),
+        T(timer_armed_anew_in_its_callback_lets_the_loop_go_on),
         T(turn_waits_no_longer_than_asked),
         T(stop_ends_run_and_not_a_later_turn),
         T(deferred_run_in_order_and_later_ones_in_the_next_turn),
