@@ -78,7 +78,6 @@ void exec_killed_unsent(struct bg_exec *x)
 static struct bg_exec *first_over(struct bg_channel *ch)
 {
     struct bg_exec *x = ch->first;
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what was finished is unlinked */
     while (x && !x->over)
         x = x->next;
     return x;
@@ -96,7 +95,6 @@ void exec_run_over(struct bg_channel *ch)
 void exec_finish_all(struct bg_channel *ch, const struct bg_error *err)
 {
     while (ch->first)
-        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the one before is unlinked */
         exec_finish(ch->first, NULL, err);
 }
 

@@ -101,6 +101,5 @@ void stats_fail_all(struct bg_channel *ch, bool now)
         return;
     }
     while (ch->calls)
-        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the one before is unlinked */
         stats_no_answer(ch->calls);
 }
