@@ -68,7 +68,9 @@ struct bg_approvals_events {
 struct bg_approvals *bg_approvals_new(struct bg_loop *loop, const struct bg_config *c,
                                       struct bg_audit *a, struct bg_log *log,
                                       const struct bg_approvals_events *ev, void *data);
-void bg_approvals_free(struct bg_approvals *q); /* pending ones end as cancelled first */
+/* Pending ones end as cancelled first; what runs is left to the next start. No callback,
+ * `done` of a decision included, runs after it returned. */
+void bg_approvals_free(struct bg_approvals *q);
 void bg_approvals_set_policy(struct bg_approvals *q,
                              struct bg_policy *p); /* borrowed, replaced on reload */
 /* How many operator connections there are; starts and stops the noConsole clock. */
@@ -76,6 +78,9 @@ void bg_approvals_operators(struct bg_approvals *q, size_t n);
 /* From the audit at start: without `claimed` -> lost; claimed, not finished -> interrupted.
  */
 void bg_approvals_recover(struct bg_approvals *q, const struct bg_audit_open_request *r);
+/* From the audit at start: how often a `uses: N` rule has allowed. From then on it is
+ * counted here and told to every policy that is set. */
+void bg_approvals_uses(struct bg_approvals *q, const char *rule, int64_t used);
 
 /* Takes body. waiter = a token of the connection that waits (0 = none): the request is
  * attached while it has a waiter. The same call id and bytes attach to the existing request
@@ -95,6 +100,9 @@ struct bg_prepared {
     bool root_user;
     cJSON *spec_json; /* taken; what approval.get shows */
     char *session_id; /* copied */
+    /* It may share the one run of an identical pending request ("3 waiting"). False for one
+     * that brought pipes of its own: their reader would get nothing. */
+    bool may_merge;
 };
 /* err: it ends as failed with that text (LANGUAGE, NOT_FOUND, UNAVAILABLE ...). Else: hash,
  * hazards, policy, memory, merge, then pending / denied / approved by rule. */

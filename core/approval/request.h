@@ -31,12 +31,6 @@ struct bg_binding {
     int64_t timeout_ms; /* effective, after caps */
 };
 
-struct bg_operand { /* a file operand of exec, read at submit, hashed again before start */
-    char *path;
-    void *bytes;
-    size_t len;
-};
-
 struct bg_body {
     enum bg_request_kind kind;
     char *session; /* asked for by id, or NULL */
@@ -60,12 +54,14 @@ struct bg_body {
 BG_CHECK struct bg_body *bg_body_parse(const char *kind, const cJSON *params,
                                        struct bg_error *err);
 void bg_body_free(struct bg_body *b);
+/* Everything that decides what runs is equal; call id and purpose apart. */
+bool bg_body_same(const struct bg_body *a, const struct bg_body *b);
 
 /* One hashed field, in hash order. The console gets exactly these and can hash them again.
  */
 struct bg_bound_field {
     char *name; /* "kind", "uid", "instance", "spec", "workdir", "language", "argv", "code",
-                   "cwd", "input", "env", "timeoutMs", "operand" */
+                   "cwd", "input", "env", "timeoutMs" */
     void *bytes;
     size_t len;
 };

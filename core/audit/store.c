@@ -45,7 +45,8 @@ static const char *const statements[BG_STORE_STMTS_] = {
     [BG_STORE_INSERT] = "INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?, ?)",
     [BG_STORE_OPEN] = "INSERT OR IGNORE INTO open_request (id) VALUES (?)",
     [BG_STORE_SHA] = "UPDATE open_request SET sha256 = ?2 WHERE id = ?1",
-    [BG_STORE_DECIDED] = "UPDATE open_request SET decided = 1 WHERE id = ?",
+    [BG_STORE_DECIDED] = ("UPDATE open_request SET decided = 1,"
+                          " sha256 = coalesce(nullif(?2, ''), sha256) WHERE id = ?1"),
     [BG_STORE_CLAIMED] = "UPDATE open_request SET claimed = 1 WHERE id = ?",
     [BG_STORE_FINISHED] = "DELETE FROM open_request WHERE id = ?",
     [BG_STORE_BLOB] = ("INSERT INTO blob VALUES (?, ?, ?) ON CONFLICT (sha256) DO UPDATE"
@@ -335,7 +336,7 @@ static bool track(struct bg_store *s, enum bg_audit_event e, uint64_t id,
     if (id == 0 || of[e] == 0)
         return true;
     sqlite3_bind_int64(s->stmt[of[e]], 1, (int64_t)id);
-    if (of[e] == BG_STORE_SHA)
+    if (of[e] == BG_STORE_SHA || of[e] == BG_STORE_DECIDED)
         sqlite3_bind_text(s->stmt[of[e]], 2, sha256 ? sha256 : "", -1, SQLITE_STATIC);
     return bg_store_run(s, of[e], err);
 }
