@@ -99,6 +99,9 @@ struct bg_provider_ops {
      * sandbox runs. May be NULL. */
     int (*has_program)(struct bg_provider *p, const struct bg_spec *spec,
                        const char *program);
+    /* What lies under the profile's environment: the image's own "K=V". May be NULL or give
+     * NULL: then the session's base holds (PATH, HOME, USER, LANG). */
+    char *const *(*base_env)(const struct bg_sandbox *sb);
     void (*stats)(struct bg_sandbox *sb,
                   void (*cb)(void *data, const struct bg_guest_stats *s,
                              const struct bg_error *err),

@@ -8,6 +8,10 @@
  *   open -> creating -> live -> closing -> closed
  *   creating -> open (failed), live -> lost -> closed
  * "open" has an instance (128 random bits) and a spec but no sandbox yet.
+ *
+ * A command's environment, later ones winning by name: the base (PATH, HOME = workdir,
+ * USER, LANG = C.UTF-8; or the image's own where the provider has one), the profile's, the
+ * call's.
  */
 #pragma once
 
@@ -45,7 +49,7 @@ struct bg_sessions *bg_sessions_new(struct bg_loop *loop, const struct bg_provid
                                     const struct bg_sessions_events *ev, void *data);
 /* Closes every session; done when all are gone. */
 void bg_sessions_shutdown(struct bg_sessions *ss, bg_done_fn done, void *data);
-void bg_sessions_free(struct bg_sessions *ss);
+void bg_sessions_free(struct bg_sessions *ss); /* after shutdown */
 
 /* Registers a session (no sandbox yet). Takes spec, which must be prepared. id NULL = a
  * random one ("run-" + 8 hex). run_id and owner may repeat only with the same id.
@@ -96,8 +100,8 @@ struct bg_run_result {
     struct bg_buf out, err;
     bool out_truncated, err_truncated;
     uint64_t out_bytes, err_bytes; /* produced in all */
-    bool aborted;
-    bool reset;
+    bool aborted;                  /* by bg_run_kill; exec.exit_code is 137 then */
+    bool reset; /* first result after this id's or run's session was lost: files are gone */
 };
 
 struct bg_run_events {
@@ -110,13 +114,20 @@ struct bg_run_events {
                  const struct bg_error *err);
 };
 
-/* Creates the sandbox if need be (sharing a creation under way), inspects it against the
- * spec, then starts. */
+/*
+ * Creates the sandbox if need be (sharing a creation under way), inspects it against the
+ * spec, then starts. spec is copied. What is wrong with spec or session is told by done,
+ * from the loop. A run that the session's end interrupts gets BG_ERR_DESTROYED naming the
+ * reason, never an exit status; a command that does not end within timeout_ms + BG_GRACE_MS
+ * loses its session.
+ */
 struct bg_run *bg_session_run(struct bg_session *s, const struct bg_run_spec *spec,
                               const struct bg_run_events *ev, void *data);
 void bg_run_consumed(struct bg_run *r, enum bg_stream s, size_t n);
+struct bg_session *bg_run_session(const struct bg_run *r);
 void bg_run_kill(struct bg_run *r); /* aborted */
-/* Ends the session whatever it does; done once it is gone. Closing what is closing is fine.
- */
+/* Ends the session whatever it does; done once it is gone (NULL is fine). Closing what is
+ * closing is fine; the first reason stays. During a creation it waits for that and removes
+ * what came of it. */
 void bg_session_close(struct bg_session *s, const char *reason, bg_done_fn done,
                       void *data);

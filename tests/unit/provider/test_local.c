@@ -608,6 +608,26 @@ static void av08_a_missing_command_is_an_error(void **state)
     box_run_clear(&r);
 }
 
+/* A quick program writes before its supervisor has said that it runs. */
+static void quick_output_is_never_lost(void **state)
+{
+    char *const argv[] = {(char *)"echo", (char *)"ok", NULL};
+
+    (void)state;
+    for (size_t round = 0; round < 25; round++) {
+        struct box_run r[8];
+        for (size_t i = 0; i < bg_countof(r); i++)
+            box_start(box, &r[i], argv, NULL, 15000);
+        for (size_t i = 0; i < bg_countof(r); i++) {
+            assert_true(box_wait(env.loop, &r[i].done));
+            assert_int_equal(r[i].error.code, BG_OK);
+            assert_true(r[i].started);
+            assert_string_equal(r[i].out.data, "ok\n");
+            box_run_clear(&r[i]);
+        }
+    }
+}
+
 static void two_sandboxes_share_no_uid(void **state)
 {
     struct bg_error err;
@@ -788,6 +808,7 @@ static void as_a_plain_user(void **state)
         cmocka_unit_test(c037_killed_from_outside_is_lost),                                \
         cmocka_unit_test(c008_a_timed_out_call_leaves_nothing),                            \
         cmocka_unit_test(av08_a_missing_command_is_an_error),                              \
+        cmocka_unit_test(quick_output_is_never_lost),                                      \
         cmocka_unit_test(two_sandboxes_share_no_uid),                                      \
         cmocka_unit_test(c110_sweep_removes_a_dead_servers_sandbox_only),                  \
         cmocka_unit_test(nothing_is_left_behind)
