@@ -218,7 +218,7 @@ static _Noreturn void run(void)
         guest_kill_turn();
         guest_exec_turn();
         bool busy = guest_drain_turn();
-        guest_exec_turn();
+        busy |= guest_exec_turn();
         guest_link_flush();
 
         struct epoll_event ev[32];

@@ -100,6 +100,7 @@ struct guest_exec {
     bool lost;         /* the supervisor went without a report */
     bool drained;      /* the time for held pipes is over */
     bool tell_started; /* GP_STARTED is to be sent */
+    bool tell_state;   /* asked for while it was not yet known whether it starts */
     bool tell_error;   /* `error` is to be sent, then the slot is freed */
     struct gp_error error;
     struct gp_exit exit;
@@ -189,7 +190,7 @@ void guest_exec_forget(uint32_t id);
 struct guest_exec *guest_exec_find(uint32_t id);
 uint32_t guest_exec_slot(const struct guest_exec *e);
 void guest_exec_reap(void);
-void guest_exec_turn(void);
+bool guest_exec_turn(void); /* true when output may flow that could not before */
 int64_t guest_exec_wait(void);
 void guest_exec_link_down(void);
 void guest_exec_link_up(void);

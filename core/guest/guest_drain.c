@@ -204,6 +204,8 @@ static bool pump(struct guest_exec *e, int which)
         return false;
     if (!guest_link_up())
         return s->fd >= 0 && s->ready && keep(s);
+    if (e->phase == GUEST_STARTING || e->tell_started)
+        return false; /* a program can be quicker than the word that it runs */
     char *buf = s->credit ? guest_link_data() : NULL;
     /* Told when bytes can follow it, or none will; else a long gap would be many short
      * ones. */

@@ -94,18 +94,40 @@ void guest_exec_forget(uint32_t id)
             told.v[i].id = 0;
 }
 
-/* True when the id is known; the answer is sent. */
+/*
+ * That it runs: by STARTED, and by STATE when asked, which says as much. Neither is said
+ * while the start may still fail. True when it was said now, so that output may follow.
+ */
+static bool tell_begun(struct guest_exec *e)
+{
+    if (e->phase == GUEST_STARTING)
+        return false;
+    if (!(e->tell_started || e->tell_state) || !guest_link_up() || !guest_link_room())
+        return false;
+    struct gp_started s = {.pid = e->main};
+    struct gp_state live = {.kind = GP_STATE_LIVE};
+    if (e->tell_state)
+        guest_link_send(GP_STATE, e->id, &live, sizeof live);
+    else
+        guest_link_send(GP_STARTED, e->id, &s, sizeof s);
+    e->tell_started = e->tell_state = false;
+    return true;
+}
+
+/* True when the id is known; the answer is sent, or follows its start. */
 static bool tell_known(uint32_t id)
 {
-    struct gp_state s = {.kind = GP_STATE_LIVE};
-    const struct guest_exec *e = guest_exec_find(id);
-    if (!e || e->phase == GUEST_LEFT) {
-        const struct gp_exit *x = recall(id);
-        if (!x)
-            return false;
-        s.kind = GP_STATE_DONE;
-        s.exit = *x;
+    struct gp_state s = {.kind = GP_STATE_DONE};
+    struct guest_exec *e = guest_exec_find(id);
+    if (e && e->phase <= GUEST_ENDED) {
+        e->tell_state = true;
+        tell_begun(e);
+        return true;
     }
+    const struct gp_exit *x = recall(id);
+    if (!x)
+        return false;
+    s.exit = *x;
     guest_link_send(GP_STATE, id, &s, sizeof s);
     return true;
 }
@@ -383,17 +405,13 @@ static void tell_exit(struct guest_exec *e)
     guest_drain_free(e);
 }
 
-static void tell(struct guest_exec *e)
+static bool tell(struct guest_exec *e)
 {
     if (e->tell_error) {
         tell_error(e);
-        return;
+        return false;
     }
-    if (e->tell_started && guest_link_up() && guest_link_room()) {
-        struct gp_started s = {.pid = e->main};
-        guest_link_send(GP_STARTED, e->id, &s, sizeof s);
-        e->tell_started = false;
-    }
+    bool begun = tell_begun(e);
     if (may_exit(e))
         tell_exit(e);
     if (e->kill_asked && (!e->killing || e->kill_over) && guest_link_room()) {
@@ -404,6 +422,7 @@ static void tell(struct guest_exec *e)
     }
     if (e->phase == GUEST_LEFT && !e->super && !e->kill_asked)
         free_slot(e);
+    return begun;
 }
 
 /* The clock counts only while the main process lives: what it left is no part of the run.
@@ -417,8 +436,9 @@ static void check_deadline(struct guest_exec *e)
         guest_kill_begin(e, GP_WHY_DEADLINE, 0);
 }
 
-void guest_exec_turn(void)
+bool guest_exec_turn(void)
 {
+    bool begun = false;
     for (size_t i = 0; i < g.slots_used; i++) {
         struct guest_exec *e = &g.slots[i];
         if (e->phase < GUEST_STARTING)
@@ -428,8 +448,9 @@ void guest_exec_turn(void)
         check_deadline(e);
         if (e->phase == GUEST_ENDED && !e->drained && g.now - e->ended_at >= GP_DRAIN_MS)
             guest_drain_finish(e);
-        tell(e);
+        begun |= tell(e);
     }
+    return begun;
 }
 
 int64_t guest_exec_wait(void)
@@ -460,7 +481,7 @@ void guest_exec_link_down(void)
             free_slot(e);
         else if (e->phase != GUEST_FREE && e->in.fd >= 0 && !e->in.eof)
             e->in.frozen = true;
-        e->kill_asked = false;
+        e->kill_asked = e->tell_state = false;
     }
 }
 

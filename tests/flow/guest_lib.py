@@ -180,6 +180,7 @@ class Guest:
             assert r.started is None, "started twice"
             r.started = struct.unpack("<i", p)[0]
         elif kind in (STDOUT, STDERR):
+            assert r.started is not None or r.state, "output before the start was told"
             b = r.out if kind == STDOUT else r.err
             b += p
             assert len(b) <= r.granted[kind - STDOUT], "more bytes than credit"
@@ -187,6 +188,7 @@ class Guest:
             if r.auto:
                 self.credit(ident, kind - STDOUT + 1, len(p))
         elif kind == EXIT:
+            assert r.started is not None or r.state, "an exit before the start was told"
             r.exit = Exit(p)
             r.exits += 1
             assert r.exits == 1, "exit told twice"

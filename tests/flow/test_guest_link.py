@@ -32,6 +32,22 @@ def repeated_id_starts_nothing(how):
 
 
 @test(*BOTH)
+def repeated_at_once(how):
+    with Guest(how) as g:
+        for i in range(1, 200):
+            g.exec(i, ["sh", "-c", "echo once"])
+            r = g.exec(i, ["sh", "-c", "echo twice"], stdin=None)
+            g.until(lambda: r.over)
+            assert bytes(r.out) == b"once\n" and r.exit.code == 0, r.__dict__
+            assert r.state and r.state[0] in (1, 2)
+        g.exec(500, ["nope-cmd"])
+        r = g.exec(500, ["nope-cmd"], stdin=None)
+        g.until(lambda: r.over)
+        g.spend(0.1)
+        assert r.error[0] == NOENT and r.state is None
+
+
+@test(*BOTH)
 def link_drop_keeps_the_last_bytes(how):
     script = "i=0; while [ $i -lt 30000 ]; do echo line $i; i=$((i+1)); done; echo err >&2; exit 9"
     whole = b"".join(b"line %d\n" % i for i in range(30000))
