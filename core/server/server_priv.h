@@ -31,7 +31,7 @@ struct waiter {
     char *id_raw;
     uint64_t request;
     bool pipes; /* its output went through the pipes this connection passed */
-    struct bg_timer *timer;
+    struct bg_timer *timer; /* NULL: until it is no longer being prepared */
 };
 
 enum topic { TOPIC_APPROVAL, TOPIC_SESSION, TOPIC_SERVER, TOPIC_POLICY, TOPIC_COUNT_ };
@@ -68,7 +68,6 @@ struct bg_server {
     int64_t started_ms;
     int exit_code;
     bool stopping;
-    char *chain; /* JSON text of recovered sandboxes is not kept; sweep works from the provider */
 };
 
 /* server.c */
@@ -84,6 +83,7 @@ void conn_close(struct conn *c);
 void conn_closed_all(struct bg_server *s);
 size_t conn_operators(const struct bg_server *s);
 cJSON *server_status(const struct bg_server *s);
+void method_hello(struct conn *c, struct bg_rpc_msg *m);
 
 /* methods.c: answers now, or keeps a copy of m->id_raw for later. */
 void method_call(struct conn *c, struct bg_rpc_msg *m);
@@ -92,14 +92,15 @@ void method_call(struct conn *c, struct bg_rpc_msg *m);
 void method_submit(struct conn *c, struct bg_rpc_msg *m);
 void method_wait(struct conn *c, struct bg_rpc_msg *m);
 void method_cancel(struct conn *c, struct bg_rpc_msg *m);
+void waiters_changed(struct bg_server *s, struct bg_request *r);
 void waiters_final(struct bg_server *s, struct bg_request *r);
 void waiters_drop(struct bg_server *s, const struct conn *c);
 
 /* runner.c: what the approvals ask for */
 extern const struct bg_approvals_events runner_events;
-/* The pipes a submit brought; taken. -1 = none. */
-void runner_set_pipes(struct bg_request *r, struct bg_server *s, int out, int err);
-bool runner_has_pipes(const struct bg_request *r);
+/* Where a new request came from: the connection's run id (copied, or NULL) and the pipes it
+ * brought (taken; -1 = none). Before the next turn, in which it is prepared. */
+void runner_set_origin(struct bg_request *r, struct bg_server *s, const char *run_id, int out, int err);
 cJSON *runner_request_json(struct bg_server *s, struct bg_request *r, bool full);
 
 /* pipes.c: one direction of a program's output into a client's pipe */
