@@ -100,7 +100,7 @@ static void session_closed(void *data, struct bg_session *ses, const char *reaso
     server_touch(s);
 }
 
-static void session_record(void *data, struct bg_session *ses, const char *ref, const char *info, bg_done_fn done, void *done_data)
+static void session_record(void *data, struct bg_session *ses, const char *ref, bg_done_fn done, void *done_data)
 {
     struct bg_server *s = data;
     struct bg_audit_batch *b = bg_audit_batch_new(s->audit);
@@ -110,7 +110,7 @@ static void session_record(void *data, struct bg_session *ses, const char *ref, 
     bg_jset_str(m, "ref", ref);
     bg_jset(m, "spec", bg_spec_json(bg_session_spec(ses), false));
     bg_audit_add(b, BG_AUDIT_SANDBOX_CREATE, 0, NULL, m);
-    bg_audit_add_sandbox(b, ref, bg_session_spec(ses)->provider, info);
+    bg_audit_add_sandbox(b, ref, bg_session_spec(ses)->provider, bg_session_id(ses));
     bg_audit_commit(b, done, done_data);
 }
 
