@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connections: who is at the other end (checked at accept, not believed later), hello, and the
- * end of a connection. The role is the socket's; `want` may only give some of it up.
+ * Connections: who is at the other end (checked at accept, not believed later), hello, and
+ * the end of a connection. The role is the socket's; `want` may only give some of it up.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -77,7 +77,8 @@ static void refuse_peer(struct bg_server *s, const struct ucred *cr)
     bg_jset_str(m, "why", "another uid");
     bg_audit_add(b, BG_AUDIT_REFUSED, 0, NULL, m);
     bg_audit_commit(b, NULL, NULL);
-    bg_log(s->log, BG_LOG_WARN, "refused a connection of uid %u (pid %d)", cr->uid, cr->pid);
+    bg_log(s->log, BG_LOG_WARN, "refused a connection of uid %u (pid %d)", cr->uid,
+           cr->pid);
 }
 
 void conn_accept(struct bg_server *s, int fd, bool operator_sock)
@@ -217,7 +218,10 @@ static cJSON *hello_json(const struct conn *c)
     cJSON *o = bg_jo();
     bg_jset_int(o, "proto", BG_PROTO);
     bg_jset_str(o, "version", BG_VERSION);
-    bg_jset_str(o, "role", c->role == ROLE_AGENT ? "agent" : c->role == ROLE_OPERATOR ? "operator" : "observer");
+    bg_jset_str(o, "role",
+                c->role == ROLE_AGENT      ? "agent"
+                : c->role == ROLE_OPERATOR ? "operator"
+                                           : "observer");
     bg_jset_str(o, "instance", s->instance);
     bg_jset_int(o, "pid", getpid());
     bg_jset(o, "paths", paths_json(s->paths));
@@ -247,16 +251,22 @@ static bool read_hello(struct conn *c, const cJSON *params, struct bg_error *err
     if (!bg_jr_end(&cl))
         return false;
     if (proto != BG_PROTO)
-        return bg_fail(err, BG_ERR_UNSUPPORTED, 0, "protocol %lld is not spoken here, only %d", (long long)proto, BG_PROTO);
+        return bg_fail(err, BG_ERR_UNSUPPORTED, 0,
+                       "protocol %lld is not spoken here, only %d", (long long)proto,
+                       BG_PROTO);
     if (run_id && !bg_id_valid(run_id))
         return bg_fail(err, BG_ERR_USAGE, 0, "runId is not a valid id");
     if (strlen(name) > 64 || strlen(version) > 32)
         return bg_fail(err, BG_ERR_USAGE, 0, "client name or version too long");
-    unsigned role = !strcmp(want, "agent") ? ROLE_AGENT : !strcmp(want, "operator") ? ROLE_OPERATOR : !strcmp(want, "observer") ? ROLE_OBSERVER : 0;
+    unsigned role = !strcmp(want, "agent")      ? ROLE_AGENT
+                    : !strcmp(want, "operator") ? ROLE_OPERATOR
+                    : !strcmp(want, "observer") ? ROLE_OBSERVER
+                                                : 0;
     if (!role)
         return bg_fail(err, BG_ERR_USAGE, 0, "want must be agent, operator or observer");
     if ((role == ROLE_AGENT) == c->operator_sock)
-        return bg_fail(err, BG_ERR_FORBIDDEN, 0, "this socket does not serve the role %s", want);
+        return bg_fail(err, BG_ERR_FORBIDDEN, 0, "this socket does not serve the role %s",
+                       want);
     c->role = role;
     c->who.client = bg_xasprintf("%s %s", name, version);
     c->who.interactive = c->who.tty != NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Events for subscribers: numbered, kept in a ring so that a client that re-subscribes with
- * sinceSeq misses nothing the ring still holds. A console that falls too far behind is cut off.
+ * sinceSeq misses nothing the ring still holds. A console that falls too far behind is cut
+ * off.
  */
 #include "core/base/mem.h"
 #include "core/base/values.h"
@@ -10,7 +11,8 @@
 /* Rows are about half a KiB; the bound in bytes keeps a burst of long ones small. */
 #define RING_BYTES 1048576
 
-static const char *const topic_names[TOPIC_COUNT_] = {"approval", "session", "server", "policy"};
+static const char *const topic_names[TOPIC_COUNT_] = {"approval", "session", "server",
+                                                      "policy"};
 
 struct slot {
     int64_t seq;
@@ -70,7 +72,8 @@ void event_emit(struct bg_server *s, enum topic t, const char *type, cJSON *row)
     struct slot slot = {.seq = seq, .topic = t, .text = bg_json_print(p)};
     slot.len = strlen(slot.text);
     cJSON_Delete(p);
-    while (r->first < r->next && (r->next - r->first >= BG_EVENT_RING || r->bytes + slot.len > RING_BYTES))
+    while (r->first < r->next &&
+           (r->next - r->first >= BG_EVENT_RING || r->bytes + slot.len > RING_BYTES))
         drop_oldest(r);
     r->slots[seq % BG_EVENT_RING] = slot;
     r->bytes += slot.len;
@@ -80,7 +83,8 @@ void event_emit(struct bg_server *s, enum topic t, const char *type, cJSON *row)
         if (!(c->topics & (1u << t)))
             continue;
         if (bg_rpc_behind(c->rpc) > BG_CONSOLE_BEHIND_MAX) {
-            bg_log(s->log, BG_LOG_WARN, "client %s is too far behind, disconnected", c->who.client);
+            bg_log(s->log, BG_LOG_WARN, "client %s is too far behind, disconnected",
+                   c->who.client);
             conn_close(c);
             continue;
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of methods: name, the roles that may call it, handler. tests/flow/test_roles.py calls
- * every row on both sockets. On agent.sock only request.submit changes anything.
+ * The table of methods: name, the roles that may call it, handler. tests/flow/test_roles.py
+ * calls every row on both sockets. On agent.sock only request.submit changes anything.
  */
 #include "core/base/clock.h"
 #include "core/base/mem.h"
@@ -14,7 +14,8 @@ struct method {
     void (*fn)(struct conn *c, struct bg_rpc_msg *m);
 };
 
-/* An answer that comes when something is durable or gone; the connection may have left by then. */
+/* An answer that comes when something is durable or gone; the connection may have left by
+ * then. */
 struct later {
     struct bg_server *srv;
     uint64_t token;
@@ -141,7 +142,8 @@ static void on_spec(void *data, const struct bg_error *err)
     struct bg_error e = {0};
     struct bg_session *s = NULL;
     if (!err)
-        s = bg_session_open(k->l->srv->sessions, k->id, NULL, k->uid, bg_steal(k->spec), false, &e);
+        s = bg_session_open(k->l->srv->sessions, k->id, NULL, k->uid, bg_steal(k->spec),
+                            false, &e);
     if (s)
         k->l->result = bg_session_json(s);
     later_done(k->l, err ? err : s ? NULL : &e);
@@ -205,7 +207,8 @@ static void session_close(struct conn *c, struct bg_rpc_msg *m)
     struct later *l = later_new(c, m, bg_jo());
     size_t n = 0;
     l->left = 1; /* ours, so that a close that is done at once does not end it early */
-    for (struct bg_session *s = bg_session_next(c->srv->sessions, NULL), *next; s; s = next) {
+    for (struct bg_session *s = bg_session_next(c->srv->sessions, NULL), *next; s;
+         s = next) {
         next = bg_session_next(c->srv->sessions, s);
         if (id && strcmp(bg_session_id(s), id))
             continue;
@@ -236,7 +239,8 @@ static void approval_list(struct conn *c, struct bg_rpc_msg *m)
     bg_rpc_reply(c->rpc, m->id_raw, a);
 }
 
-static struct bg_request *by_id(struct conn *c, struct bg_rpc_msg *m, struct bg_jr *r, struct bg_error *err)
+static struct bg_request *by_id(struct conn *c, struct bg_rpc_msg *m, struct bg_jr *r,
+                                struct bg_error *err)
 {
     uint64_t id = (uint64_t)bg_jr_int(r, "id", 1, INT64_C(1) << 53);
     struct bg_request *q = r->failed ? NULL : bg_approvals_get(c->srv->approvals, id);
@@ -278,7 +282,8 @@ static uint32_t read_hazards(struct bg_jr *r)
     cJSON_ArrayForEach(h, a)
     {
         enum bg_hazard z;
-        if (cJSON_IsString(h) && bg_hazard_from_name(h->valuestring, strlen(h->valuestring), &z))
+        if (cJSON_IsString(h) &&
+            bg_hazard_from_name(h->valuestring, strlen(h->valuestring), &z))
             bits |= BG_HZ_BIT(z);
         else
             bg_jr_fail(r, "ackHazards", "unknown hazard name");
@@ -290,7 +295,9 @@ static void decided(void *data, const struct bg_error *err)
 {
     struct later *l = data;
     const cJSON *id = cJSON_GetObjectItemCaseSensitive(l->result, "id");
-    struct bg_request *r = l->srv->approvals ? bg_approvals_get(l->srv->approvals, (uint64_t)id->valuedouble) : NULL;
+    struct bg_request *r =
+        l->srv->approvals ? bg_approvals_get(l->srv->approvals, (uint64_t)id->valuedouble)
+                          : NULL;
     if (r) {
         bg_jset_int(l->result, "rev", bg_request_rev(r));
         bg_jset_str(l->result, "state", bg_request_state_name(bg_request_state(r)));
@@ -336,7 +343,8 @@ static void approval_decide(struct conn *c, struct bg_rpc_msg *m)
         return;
     }
     if (!c->who.interactive && !s->config->operator_headless) {
-        fail(c, m, BG_ERR_FORBIDDEN, "decisions without a terminal are off (operator.headless: false)");
+        fail(c, m, BG_ERR_FORBIDDEN,
+             "decisions without a terminal are off (operator.headless: false)");
         return;
     }
     cJSON *res = bg_jo();
@@ -358,13 +366,16 @@ static void approval_extend(struct conn *c, struct bg_rpc_msg *m)
         bg_rpc_error(c->rpc, m->id_raw, &err);
         return;
     }
-    bg_rpc_reply(c->rpc, m->id_raw, runner_request_json(c->srv, bg_approvals_get(c->srv->approvals, id), false));
+    bg_rpc_reply(
+        c->rpc, m->id_raw,
+        runner_request_json(c->srv, bg_approvals_get(c->srv->approvals, id), false));
 }
 
 static void approval_forget(struct conn *c, struct bg_rpc_msg *m)
 {
     cJSON *o = bg_jo();
-    bg_jset_int(o, "forgotten", (int64_t)bg_approvals_forget_deny(c->srv->approvals, c->who.uid));
+    bg_jset_int(o, "forgotten",
+                (int64_t)bg_approvals_forget_deny(c->srv->approvals, c->who.uid));
     bg_rpc_reply(c->rpc, m->id_raw, o);
 }
 
@@ -396,7 +407,8 @@ static void policy_reload(struct conn *c, struct bg_rpc_msg *m)
         bg_rpc_error(c->rpc, m->id_raw, &err);
 }
 
-static bool add_line(void *data, int64_t seq BG_UNUSED, const char *line, size_t n, const char *hash BG_UNUSED)
+static bool add_line(void *data, int64_t seq BG_UNUSED, const char *line, size_t n,
+                     const char *hash BG_UNUSED)
 {
     cJSON *row = bg_json_parse(line, n, BG_JSON_LINE_MAX, NULL);
     if (row)
@@ -411,7 +423,8 @@ static void audit_tail(struct conn *c, struct bg_rpc_msg *m)
     bg_jr_begin(&r, m->params, "params", &err);
     int64_t n = bg_jr_int_opt(&r, "n", 1, 1000, 50);
     bg_autojson cJSON *a = bg_ja();
-    struct bg_audit_reader *rd = bg_jr_end(&r) ? bg_audit_reader_open(c->srv->paths->state, &err) : NULL;
+    struct bg_audit_reader *rd =
+        bg_jr_end(&r) ? bg_audit_reader_open(c->srv->paths->state, &err) : NULL;
     if (rd && bg_audit_reader_tail(rd, n, add_line, a, &err))
         bg_rpc_reply(c->rpc, m->id_raw, bg_steal(a));
     else
@@ -435,7 +448,8 @@ static void stop(struct conn *c, struct bg_rpc_msg *m)
         return;
     }
     if (!force && server_busy(c->srv)) {
-        fail(c, m, BG_ERR_CONFLICT, "requests are pending or running; deny them first, or stop with --force");
+        fail(c, m, BG_ERR_CONFLICT,
+             "requests are pending or running; deny them first, or stop with --force");
         return;
     }
     bg_rpc_reply(c->rpc, m->id_raw, bg_jo());
@@ -475,7 +489,8 @@ void method_call(struct conn *c, struct bg_rpc_msg *m)
         if (!c->hello && methods[i].fn != method_hello)
             bg_rpc_error_code(c->rpc, m->id_raw, BG_RPC_INVALID, "say hello first");
         else if (c->hello && !(methods[i].roles & c->role))
-            bg_rpc_error_code(c->rpc, m->id_raw, BG_RPC_FORBIDDEN_ROLE, "this role may not call that method");
+            bg_rpc_error_code(c->rpc, m->id_raw, BG_RPC_FORBIDDEN_ROLE,
+                              "this role may not call that method");
         else
             methods[i].fn(c, m);
         return;

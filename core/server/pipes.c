@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program's output into a pipe that a client passed: the exact bytes, never blocking the loop.
- * Lossless: nothing is queued beyond what the link's credit allows, because `took` gives credit
- * back only for bytes the pipe has taken. Capped: at most cap bytes wait, the rest is dropped,
- * so a slow reader never holds the program.
+ * A program's output into a pipe that a client passed: the exact bytes, never blocking the
+ * loop. Lossless: nothing is queued beyond what the link's credit allows, because `took`
+ * gives credit back only for bytes the pipe has taken. Capped: at most cap bytes wait, the
+ * rest is dropped, so a slow reader never holds the program.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -93,8 +93,8 @@ static void flush(struct out_pipe *p)
     give_back(p, sent);
 }
 
-static void on_writable(struct bg_poll *poll BG_UNUSED, int fd BG_UNUSED, unsigned ev BG_UNUSED,
-                        void *data)
+static void on_writable(struct bg_poll *poll BG_UNUSED, int fd BG_UNUSED,
+                        unsigned ev BG_UNUSED, void *data)
 {
     struct out_pipe *p = data;
     flush(p);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The requester's methods: submit, wait, cancel. An answer comes when the request is final or
- * when waitMs passed; until then the connection is one of the request's waiters.
+ * The requester's methods: submit, wait, cancel. An answer comes when the request is final
+ * or when waitMs passed; until then the connection is one of the request's waiters.
  */
 #include "core/base/clock.h"
 #include "core/base/mem.h"
@@ -59,7 +59,8 @@ static void on_wait_over(struct bg_timer *t BG_UNUSED, void *data)
         waiter_answer(w, r);
         return;
     }
-    bg_rpc_error_code(w->conn->rpc, w->id_raw, BG_RPC_NOT_FOUND, "the request is no longer known");
+    bg_rpc_error_code(w->conn->rpc, w->id_raw, BG_RPC_NOT_FOUND,
+                      "the request is no longer known");
     waiter_free(w);
 }
 
@@ -94,7 +95,8 @@ void waiters_changed(struct bg_server *s, struct bg_request *r)
 
 /* Answers now if the request is final, else becomes a waiter. waitMs 0 waits as long as the
  * request is being prepared, so that the answer always names the hash. */
-static void wait_for(struct conn *c, const char *id_raw, struct bg_request *r, int64_t ms, bool pipes)
+static void wait_for(struct conn *c, const char *id_raw, struct bg_request *r, int64_t ms,
+                     bool pipes)
 {
     enum bg_request_state st = bg_request_state(r);
     if (bg_request_state_final(st) || (!ms && st >= BG_RS_PENDING)) {
@@ -132,10 +134,12 @@ void method_submit(struct conn *c, struct bg_rpc_msg *m)
     struct bg_body *body = bg_body_parse(kind, m->params, &err);
     struct bg_request *q = NULL;
     if (body && body->kind != BG_REQ_RUN_CODE && body->kind != BG_REQ_EXEC) {
-        bg_fail(&err, BG_ERR_UNSUPPORTED, 0, "requests of kind %s are not supported by this version", kind);
+        bg_fail(&err, BG_ERR_UNSUPPORTED, 0,
+                "requests of kind %s are not supported by this version", kind);
         bg_body_free(body);
     } else if (body) {
-        q = bg_approvals_submit(s->approvals, body, &c->who, c->token, no_wait, &existing, &err);
+        q = bg_approvals_submit(s->approvals, body, &c->who, c->token, no_wait, &existing,
+                                &err);
     }
     if (!q) {
         bg_rpc_error(c->rpc, m->id_raw, &err);
@@ -143,12 +147,14 @@ void method_submit(struct conn *c, struct bg_rpc_msg *m)
     }
     bool pipes = m->fds[0] >= 0 && m->fds[1] >= 0 && !existing;
     if (!existing)
-        runner_set_origin(q, s, c->run_id, pipes ? bg_steal_fd(&m->fds[0]) : -1, pipes ? bg_steal_fd(&m->fds[1]) : -1);
+        runner_set_origin(q, s, c->run_id, pipes ? bg_steal_fd(&m->fds[0]) : -1,
+                          pipes ? bg_steal_fd(&m->fds[1]) : -1);
     wait_for(c, m->id_raw, q, wait, pipes);
 }
 
 /* approvalId and sha256 of wait and cancel. */
-static bool read_ref(struct bg_rpc_msg *m, uint64_t *id, const char **sha, int64_t *wait, struct bg_error *err)
+static bool read_ref(struct bg_rpc_msg *m, uint64_t *id, const char **sha, int64_t *wait,
+                     struct bg_error *err)
 {
     struct bg_jr r;
     bg_jr_begin(&r, m->params, "params", err);

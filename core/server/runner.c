@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the approvals ask the server for: find or open the session and resolve its spec
- * (prepare), run the approved bytes in it (run), stop them (kill). Everything that runs is taken
- * from the request itself; nothing is looked up again between the decision and the start.
+ * (prepare), run the approved bytes in it (run), stop them (kill). Everything that runs is
+ * taken from the request itself; nothing is looked up again between the decision and the
+ * start.
  */
 #include "core/base/clock.h"
 #include "core/base/mem.h"
@@ -37,7 +38,8 @@ static struct job *job_of(struct bg_request *r, struct bg_server *s)
     return j;
 }
 
-void runner_set_origin(struct bg_request *r, struct bg_server *s, const char *run_id, int out, int err)
+void runner_set_origin(struct bg_request *r, struct bg_server *s, const char *run_id,
+                       int out, int err)
 {
     struct job *j = job_of(r, s);
     j->run_id = bg_xstrdup(run_id);
@@ -45,8 +47,8 @@ void runner_set_origin(struct bg_request *r, struct bg_server *s, const char *ru
     j->pipe_fd[1] = err;
 }
 
-/* The job's request, or NULL once it is final: then a callback that still holds the job is the
- * last one to see it and frees it. */
+/* The job's request, or NULL once it is final: then a callback that still holds the job is
+ * the last one to see it and frees it. */
 static struct bg_request *request_of(const struct job *j)
 {
     struct bg_server *s = j->srv;
@@ -68,7 +70,8 @@ static void close_pipes(struct job *j)
 
 /* ---- prepare ---- */
 
-static bool own(const struct bg_session *ses, const struct bg_request *r, const char *run_id)
+static bool own(const struct bg_session *ses, const struct bg_request *r,
+                const char *run_id)
 {
     if (bg_session_owner(ses) != bg_request_actor(r)->uid)
         return false;
@@ -84,7 +87,8 @@ static const char *principal(const struct bg_request *r, char out[32])
 
 static bool root_user(const struct bg_spec *sp)
 {
-    return sp->user && (!strcmp(sp->user, "root") || !strcmp(sp->user, "0") || !strncmp(sp->user, "0:", 2));
+    return sp->user && (!strcmp(sp->user, "root") || !strcmp(sp->user, "0") ||
+                        !strncmp(sp->user, "0:", 2));
 }
 
 static bool caps_none(const struct bg_spec *sp)
@@ -97,18 +101,22 @@ static bool caps_none(const struct bg_spec *sp)
 
 static bool unlimited(const struct bg_limits *l)
 {
-    return l->memory_mb == BG_UNLIMITED || l->cpus_milli == BG_UNLIMITED || l->pids == BG_UNLIMITED ||
-           l->max_timeout_ms == BG_UNLIMITED || l->timeout_ms == BG_UNLIMITED || l->run_timeout_ms == BG_UNLIMITED ||
+    return l->memory_mb == BG_UNLIMITED || l->cpus_milli == BG_UNLIMITED ||
+           l->pids == BG_UNLIMITED || l->max_timeout_ms == BG_UNLIMITED ||
+           l->timeout_ms == BG_UNLIMITED || l->run_timeout_ms == BG_UNLIMITED ||
            l->max_output_bytes == BG_UNLIMITED;
 }
 
 static int64_t effective_timeout(const struct bg_body *b, const struct bg_limits *l)
 {
-    int64_t t = b->timeout_ms ? b->timeout_ms : b->kind == BG_REQ_RUN_CODE ? l->run_timeout_ms : l->timeout_ms;
+    int64_t t = b->timeout_ms                ? b->timeout_ms
+                : b->kind == BG_REQ_RUN_CODE ? l->run_timeout_ms
+                                             : l->timeout_ms;
     return t < l->max_timeout_ms ? t : l->max_timeout_ms;
 }
 
-static void fill_facts(struct bg_facts *f, const struct bg_request *r, const struct bg_session *ses)
+static void fill_facts(struct bg_facts *f, const struct bg_request *r,
+                       const struct bg_session *ses)
 {
     const struct bg_spec *sp = bg_session_spec(ses);
     const struct bg_body *b = bg_request_body(r);
@@ -141,16 +149,19 @@ static void fail_request(struct bg_request *r, enum bg_errc code, const char *te
 }
 
 /* A language needs a row in the config, and its interpreter where that can be known now. */
-static char **code_argv(struct bg_server *s, const struct bg_session *ses, const struct bg_body *b, struct bg_error *err)
+static char **code_argv(struct bg_server *s, const struct bg_session *ses,
+                        const struct bg_body *b, struct bg_error *err)
 {
     const struct bg_language *l = bg_config_language(s->config, b->language);
     const struct bg_spec *sp = bg_session_spec(ses);
     if (!l) {
-        bg_fail(err, BG_ERR_LANGUAGE, 0, "no language \"%s\" in the configuration", b->language);
+        bg_fail(err, BG_ERR_LANGUAGE, 0, "no language \"%s\" in the configuration",
+                b->language);
         return NULL;
     }
     if (s->ops->has_program && s->ops->has_program(s->provider, sp, l->argv[0]) == 0) {
-        bg_fail(err, BG_ERR_LANGUAGE, 0, "%s: the image %s has no %s", b->language, sp->image, l->argv[0]);
+        bg_fail(err, BG_ERR_LANGUAGE, 0, "%s: the image %s has no %s", b->language,
+                sp->image, l->argv[0]);
         return NULL;
     }
     return bg_strv_dup(l->argv);
@@ -164,7 +175,8 @@ static void bind_session(struct job *j, struct bg_request *r, struct bg_session 
     struct bg_error err = {0};
     struct bg_prepared p = {0};
     char who[32];
-    p.bind.argv = b->kind == BG_REQ_RUN_CODE ? code_argv(j->srv, ses, b, &err) : bg_strv_dup(b->argv);
+    p.bind.argv =
+        b->kind == BG_REQ_RUN_CODE ? code_argv(j->srv, ses, b, &err) : bg_strv_dup(b->argv);
     if (!p.bind.argv) {
         bg_request_prepared(r, NULL, &err);
         return;
@@ -204,9 +216,10 @@ static void on_prepared(void *data, const struct bg_error *err)
         return;
     }
     /* Another request may have opened the session meanwhile: one session, not two. */
-    struct bg_session *ses = j->open_id ? bg_session_find(s->sessions, j->open_id)
-                             : j->run_id ? bg_session_find_run(s->sessions, bg_request_actor(r)->uid, j->run_id)
-                                         : NULL;
+    struct bg_session *ses =
+        j->open_id  ? bg_session_find(s->sessions, j->open_id)
+        : j->run_id ? bg_session_find_run(s->sessions, bg_request_actor(r)->uid, j->run_id)
+                    : NULL;
     if (ses && !own(ses, r, j->run_id)) {
         bg_spec_free(spec);
         fail_request(r, BG_ERR_NOT_FOUND, "no such session of yours");
@@ -215,7 +228,8 @@ static void on_prepared(void *data, const struct bg_error *err)
     if (ses)
         bg_spec_free(spec);
     else
-        ses = bg_session_open(s->sessions, j->open_id, j->run_id, bg_request_actor(r)->uid, spec, j->once, &e);
+        ses = bg_session_open(s->sessions, j->open_id, j->run_id, bg_request_actor(r)->uid,
+                              spec, j->once, &e);
     if (!ses)
         bg_request_prepared(r, NULL, &e);
     else
@@ -240,7 +254,8 @@ static void open_session(struct job *j, struct bg_request *r, const char *profil
     const char *name = profile ? profile : s->config->profile;
     const struct bg_profile *p = bg_config_profile(s->config, name);
     if (!p || !p->agents) {
-        bg_fail(&err, BG_ERR_NOT_FOUND, 0, p ? "profile \"%s\" is not open to agents" : "no profile \"%s\"", name);
+        bg_fail(&err, BG_ERR_NOT_FOUND, 0,
+                p ? "profile \"%s\" is not open to agents" : "no profile \"%s\"", name);
         bg_request_prepared(r, NULL, &err);
         return;
     }
@@ -269,7 +284,8 @@ static void prepare(void *data, struct bg_request *r)
         ses = bg_session_find_run(s->sessions, bg_request_actor(r)->uid, run_id);
     if (ses && (!own(ses, r, run_id) || bg_session_state(ses) >= BG_SESSION_LOST)) {
         fail_request(r, own(ses, r, run_id) ? BG_ERR_DESTROYED : BG_ERR_NOT_FOUND,
-                     own(ses, r, run_id) ? "the session is closed or lost" : "no such session of yours");
+                     own(ses, r, run_id) ? "the session is closed or lost"
+                                         : "no such session of yours");
         return;
     }
     if (ses) {
@@ -310,7 +326,8 @@ static void on_started(void *data, struct bg_run *run BG_UNUSED)
         bg_request_started(r);
 }
 
-static void on_output(void *data, struct bg_run *run BG_UNUSED, enum bg_stream st, const char *p, size_t n)
+static void on_output(void *data, struct bg_run *run BG_UNUSED, enum bg_stream st,
+                      const char *p, size_t n)
 {
     struct job *j = data;
     struct out_pipe *op = j->pipe[st == BG_STDERR];
@@ -359,7 +376,8 @@ static cJSON *summary_json(const cJSON *result)
     return s;
 }
 
-static enum bg_request_state final_state(const struct bg_run_result *res, const struct bg_error *err)
+static enum bg_request_state final_state(const struct bg_run_result *res,
+                                         const struct bg_error *err)
 {
     if (err && (res->exec.started || err->code == BG_ERR_DESTROYED))
         return BG_RS_LOST;
@@ -372,7 +390,8 @@ static enum bg_request_state final_state(const struct bg_run_result *res, const 
     return BG_RS_DONE;
 }
 
-static void on_done(void *data, struct bg_run *run BG_UNUSED, const struct bg_run_result *res, const struct bg_error *err)
+static void on_done(void *data, struct bg_run *run BG_UNUSED,
+                    const struct bg_run_result *res, const struct bg_error *err)
 {
     struct job *j = data;
     struct bg_request *r = request_of(j);
@@ -385,7 +404,8 @@ static void on_done(void *data, struct bg_run *run BG_UNUSED, const struct bg_ru
     cJSON *result = result_json(res, err != NULL);
     if (err)
         bg_jset_str(result, "error", bg_errc_name(err->code));
-    bg_request_finished(r, final_state(res, err), err ? err->msg : NULL, result, summary_json(result));
+    bg_request_finished(r, final_state(res, err), err ? err->msg : NULL, result,
+                        summary_json(result));
 }
 
 static const struct bg_run_events run_events = {on_started, on_output, on_done};
@@ -394,7 +414,8 @@ static void open_pipes(struct job *j, size_t cap)
 {
     for (int i = 0; i < 2; i++)
         if (j->pipe_fd[i] >= 0)
-            j->pipe[i] = out_pipe_new(j->srv->loop, bg_steal_fd(&j->pipe_fd[i]), cap, i ? took_err : took_out, j);
+            j->pipe[i] = out_pipe_new(j->srv->loop, bg_steal_fd(&j->pipe_fd[i]), cap,
+                                      i ? took_err : took_out, j);
 }
 
 static void run(void *data, struct bg_request *r)
@@ -410,7 +431,9 @@ static void run(void *data, struct bg_request *r)
     }
     struct bg_sha256 now = bg_spec_sha256(bg_session_spec(ses));
     if (!bg_sha256_eq(&now, &bind->spec)) {
-        bg_request_finished(r, BG_RS_FAILED, "binding_changed: the sandbox is not the one that was approved", NULL, NULL);
+        bg_request_finished(r, BG_RS_FAILED,
+                            "binding_changed: the sandbox is not the one that was approved",
+                            NULL, NULL);
         return;
     }
     int64_t cap = bg_session_spec(ses)->limits.max_output_bytes;
@@ -443,11 +466,15 @@ cJSON *runner_request_json(struct bg_server *s, struct bg_request *r, bool full)
 {
     cJSON *o = bg_request_json(r, full);
     const struct bg_binding *bind = bg_request_binding(r);
-    const struct bg_session *ses = bind && *bind->instance ? bg_session_find_instance(s->sessions, bind->instance) : NULL;
+    const struct bg_session *ses =
+        bind && *bind->instance ? bg_session_find_instance(s->sessions, bind->instance)
+                                : NULL;
     if (!full || !ses)
         return o;
     bg_autojson cJSON *row = bg_session_json(ses);
-    static const char *const take[][2] = {{"calls", "earlierRuns"}, {"changedOutside", "changedOutside"}, {"notEnforced", "notEnforced"}};
+    static const char *const take[][2] = {{"calls", "earlierRuns"},
+                                          {"changedOutside", "changedOutside"},
+                                          {"notEnforced", "notEnforced"}};
     for (size_t i = 0; i < bg_countof(take); i++) {
         cJSON *v = cJSON_DetachItemFromObjectCaseSensitive(row, take[i][0]);
         if (v)
@@ -474,7 +501,8 @@ static void final(void *data, struct bg_request *r)
     if (!j)
         return;
     close_pipes(j);
-    struct bg_session *ses = j->instance ? bg_session_find_instance(s->sessions, j->instance) : NULL;
+    struct bg_session *ses =
+        j->instance ? bg_session_find_instance(s->sessions, j->instance) : NULL;
     if (ses) {
         bool once = bg_session_once(ses);
         bg_session_release(ses);
@@ -485,7 +513,8 @@ static void final(void *data, struct bg_request *r)
     free(bg_steal(j->open_id));
     free(bg_steal(j->run_id));
     bg_request_set_user(r, NULL);
-    /* While the provider still resolves the spec (or the run still reports), its callback has j. */
+    /* While the provider still resolves the spec (or the run still reports), its callback
+     * has j. */
     if (!j->spec && !j->run)
         free(j);
 }

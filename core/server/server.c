@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Start, recovery, stop. Order matters: the instance lock before anything is touched, the audit
- * and what it says of the last server before a socket exists, sockets last; and backwards at the end.
+ * Start, recovery, stop. Order matters: the instance lock before anything is touched, the
+ * audit and what it says of the last server before a socket exists, sockets last; and
+ * backwards at the end.
  */
 #include "core/server/server.h"
 
@@ -100,7 +101,8 @@ static void session_closed(void *data, struct bg_session *ses, const char *reaso
     server_touch(s);
 }
 
-static void session_record(void *data, struct bg_session *ses, const char *ref, bg_done_fn done, void *done_data)
+static void session_record(void *data, struct bg_session *ses, const char *ref,
+                           bg_done_fn done, void *done_data)
 {
     struct bg_server *s = data;
     struct bg_audit_batch *b = bg_audit_batch_new(s->audit);
@@ -135,7 +137,8 @@ static void on_idle(struct bg_timer *t BG_UNUSED, void *data)
     struct bg_server *s = data;
     if (s->conns || bg_sessions_count(s->sessions) || server_busy(s))
         return; /* server_touch starts the clock again when the last of them goes */
-    bg_log(s->log, BG_LOG_INFO, "nothing to do for %d s, ending", BG_AUTOSTART_EXIT_MS / 1000);
+    bg_log(s->log, BG_LOG_INFO, "nothing to do for %d s, ending",
+           BG_AUTOSTART_EXIT_MS / 1000);
     server_stop(s);
 }
 
@@ -185,7 +188,8 @@ static void on_signal(int signo, void *data)
 
 /* ---- listening ---- */
 
-static void on_accept(struct bg_poll *p BG_UNUSED, int fd, unsigned ev BG_UNUSED, void *data)
+static void on_accept(struct bg_poll *p BG_UNUSED, int fd, unsigned ev BG_UNUSED,
+                      void *data)
 {
     struct bg_server *s = data;
     int c = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -216,7 +220,9 @@ static bool take_lock(struct bg_server *s, struct bg_error *err)
     if (s->lock_fd < 0)
         return bg_fail(err, BG_ERR_IO, errno, "open %s", path);
     if (flock(s->lock_fd, LOCK_EX | LOCK_NB))
-        return bg_fail(err, BG_ERR_CONFLICT, 0, "another server already serves %s; see: boxgate server status", s->paths->state);
+        return bg_fail(err, BG_ERR_CONFLICT, 0,
+                       "another server already serves %s; see: boxgate server status",
+                       s->paths->state);
     return true;
 }
 
@@ -231,7 +237,9 @@ static bool read_instance(struct bg_server *s, struct bg_error *err)
         memcpy(s->instance, b.data, 32);
         if (strspn(s->instance, "0123456789abcdef") == 32)
             return true;
-        return bg_fail(err, BG_ERR_CONFIG, 0, "%s does not hold an instance id; remove it if no sandbox of it is left", path);
+        return bg_fail(
+            err, BG_ERR_CONFIG, 0,
+            "%s does not hold an instance id; remove it if no sandbox of it is left", path);
     }
     if (e.code != BG_ERR_NOT_FOUND && e.code != BG_OK) {
         if (err)
@@ -250,7 +258,8 @@ static bool load_files(struct bg_server *s, struct bg_error *err)
         return false;
     s->ops = bg_provider_ops_for(s->config->provider);
     if (!s->ops)
-        return bg_fail(err, BG_ERR_CONFIG, 0, "no provider chosen; run: boxgate init --provider local");
+        return bg_fail(err, BG_ERR_CONFIG, 0,
+                       "no provider chosen; run: boxgate init --provider local");
     stamp_of(s->paths->policy_file, s->policy_stamp);
     s->policy = bg_policy_load(s->paths->policy_file, &e);
     if (!s->policy) {
@@ -269,10 +278,12 @@ static void recovered_request(void *data, const struct bg_audit_open_request *r)
     bg_approvals_recover(s->approvals, r);
 }
 
-static void recovered_sandbox(void *data, const char *ref, const char *provider, const char *info)
+static void recovered_sandbox(void *data, const char *ref, const char *provider,
+                              const char *info)
 {
     struct bg_server *s = data;
-    bg_log(s->log, BG_LOG_INFO, "a sandbox was left by an earlier server: %s %s", provider, info);
+    bg_log(s->log, BG_LOG_INFO, "a sandbox was left by an earlier server: %s %s", provider,
+           info);
     struct bg_audit_batch *b = bg_audit_batch_new(s->audit);
     cJSON *m = bg_jo();
     bg_jset_str(m, "ref", ref);
@@ -306,10 +317,12 @@ static void on_provider(void *data, const struct bg_provider_report *r)
     struct bg_server *s = data;
     s->provider_ready = r->available;
     if (!r->available) {
-        bg_log(s->log, BG_LOG_ERROR, "provider %s is not available: %s", s->ops->kind, r->why_not ? r->why_not : "?");
+        bg_log(s->log, BG_LOG_ERROR, "provider %s is not available: %s", s->ops->kind,
+               r->why_not ? r->why_not : "?");
         return;
     }
-    bg_log(s->log, BG_LOG_INFO, "provider %s ready", r->version ? r->version : s->ops->kind);
+    bg_log(s->log, BG_LOG_INFO, "provider %s ready",
+           r->version ? r->version : s->ops->kind);
     s->ops->sweep(s->provider, false, false, on_swept, s);
 }
 
@@ -326,14 +339,16 @@ static void audit_server(struct bg_server *s, enum bg_audit_event e)
 
 static bool open_all(struct bg_server *s, struct bg_error *err)
 {
-    static const struct bg_audit_recovery rec = {.request = recovered_request, .uses = recovered_uses};
+    static const struct bg_audit_recovery rec = {.request = recovered_request,
+                                                 .uses = recovered_uses};
     static const int signals[3] = {SIGTERM, SIGINT, SIGHUP};
     if (!take_lock(s, err) || !read_instance(s, err) || !load_files(s, err))
         return false;
     s->audit = bg_audit_open(s->loop, s->paths->state, s->log, err);
     if (!s->audit)
         return false;
-    s->approvals = bg_approvals_new(s->loop, s->config, s->audit, s->log, &runner_events, s);
+    s->approvals =
+        bg_approvals_new(s->loop, s->config, s->audit, s->log, &runner_events, s);
     bg_approvals_set_policy(s->approvals, s->policy);
     if (!bg_audit_recover(s->audit, &rec, s, err))
         return false;
@@ -347,7 +362,8 @@ static bool open_all(struct bg_server *s, struct bg_error *err)
         .instance = s->instance,
     };
     s->provider = s->ops->open(&env, on_provider, s);
-    s->sessions = bg_sessions_new(s->loop, s->ops, s->provider, s->config, &session_events, s);
+    s->sessions =
+        bg_sessions_new(s->loop, s->ops, s->provider, s->config, &session_events, s);
     for (size_t i = 0; i < 3; i++)
         s->sigs[i] = bg_signal_new(s->loop, signals[i], on_signal, s);
     s->idle_timer = bg_timer_new(s->loop, on_idle, s);
@@ -390,7 +406,9 @@ static void close_all(struct bg_server *s)
 
 static void say_ready(struct bg_server *s, const struct bg_error *err)
 {
-    bg_autofree char *line = err ? bg_xasprintf("%s: %s\n", bg_errc_name(err->code), err->msg) : bg_xstrdup("ok\n");
+    bg_autofree char *line =
+        err ? bg_xasprintf("%s: %s\n", bg_errc_name(err->code), err->msg)
+            : bg_xstrdup("ok\n");
     if (s->opts.ready_fd >= 0) {
         if (write(s->opts.ready_fd, line, strlen(line)) < 0)
             bg_log(s->log, BG_LOG_WARN, "whoever started this server is gone");
@@ -415,7 +433,8 @@ int bg_server_main(const struct bg_server_opts *o)
     s->lock_fd = s->listen[0].fd = s->listen[1].fd = -1;
     s->started_ms = bg_mono_ms();
     bg_digest_init();
-    /* Code and answers pass through this memory; no other process of the uid may read it. */
+    /* Code and answers pass through this memory; no other process of the uid may read it.
+     */
     prctl(PR_SET_DUMPABLE, 0);
     umask(077);
     bool ok = bg_paths_create(o->paths, &err);

@@ -30,7 +30,7 @@ struct waiter {
     struct conn *conn;
     char *id_raw;
     uint64_t request;
-    bool pipes; /* its output went through the pipes this connection passed */
+    bool pipes;             /* its output went through the pipes this connection passed */
     struct bg_timer *timer; /* NULL: until it is no longer being prepared */
 };
 
@@ -72,8 +72,10 @@ struct bg_server {
 
 /* server.c */
 void server_stop(struct bg_server *s);
-bool server_busy(const struct bg_server *s); /* pending, running, or an unfinished session call */
-void server_touch(struct bg_server *s);      /* something happened: the idle clock starts again */
+bool server_busy(
+    const struct bg_server *s); /* pending, running, or an unfinished session call */
+void server_touch(
+    struct bg_server *s); /* something happened: the idle clock starts again */
 bool server_reload_policy(struct bg_server *s, struct bg_error *err);
 void server_check_policy(struct bg_server *s); /* reload if the file changed */
 
@@ -100,14 +102,16 @@ void waiters_drop(struct bg_server *s, const struct conn *c);
 extern const struct bg_approvals_events runner_events;
 /* Where a new request came from: the connection's run id (copied, or NULL) and the pipes it
  * brought (taken; -1 = none). Before the next turn, in which it is prepared. */
-void runner_set_origin(struct bg_request *r, struct bg_server *s, const char *run_id, int out, int err);
+void runner_set_origin(struct bg_request *r, struct bg_server *s, const char *run_id,
+                       int out, int err);
 cJSON *runner_request_json(struct bg_server *s, struct bg_request *r, bool full);
 
 /* pipes.c: one direction of a program's output into a client's pipe */
 struct out_pipe;
 /* Takes fd. cap 0 = lossless: took() tells how many bytes left; else at most cap bytes are
  * queued and the rest is dropped. */
-struct out_pipe *out_pipe_new(struct bg_loop *loop, int fd, size_t cap, void (*took)(void *data, size_t n), void *data);
+struct out_pipe *out_pipe_new(struct bg_loop *loop, int fd, size_t cap,
+                              void (*took)(void *data, size_t n), void *data);
 void out_pipe_write(struct out_pipe *p, const char *b, size_t n);
 /* Closes when what is queued has left, or at once when the reader is gone; frees itself. */
 void out_pipe_finish(struct out_pipe *p, void (*drained)(void *data), void *data);
@@ -115,5 +119,6 @@ void out_pipe_finish(struct out_pipe *p, void (*drained)(void *data), void *data
 /* events.c */
 struct event_ring *event_ring_new(void);
 void event_ring_free(struct event_ring *r);
-void event_emit(struct bg_server *s, enum topic t, const char *type, cJSON *row /* taken */);
+void event_emit(struct bg_server *s, enum topic t, const char *type,
+                cJSON *row /* taken */);
 void method_subscribe(struct conn *c, struct bg_rpc_msg *m);
