@@ -170,7 +170,7 @@ static void session_create(struct conn *c, struct bg_rpc_msg *m)
         else if (!p)
             bg_fail(&err, BG_ERR_NOT_FOUND, 0, "no profile \"%s\"", profile);
         else
-            spec = bg_spec_from_profile(p, s->paths, &err);
+            spec = bg_spec_from_profile(p, s->paths, s->config->engine.endpoint, &err);
     }
     if (!spec) {
         bg_rpc_error(c->rpc, m->id_raw, &err);

@@ -5,6 +5,8 @@
  * taken from the request itself; nothing is looked up again between the decision and the
  * start.
  */
+#include <stdio.h>
+
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/values.h"
@@ -259,7 +261,7 @@ static void open_session(struct job *j, struct bg_request *r, const char *profil
         bg_request_prepared(r, NULL, &err);
         return;
     }
-    j->spec = bg_spec_from_profile(p, s->paths, &err);
+    j->spec = bg_spec_from_profile(p, s->paths, s->config->engine.endpoint, &err);
     if (!j->spec) {
         bg_request_prepared(r, NULL, &err);
         return;

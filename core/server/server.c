@@ -309,7 +309,9 @@ static void on_swept(void *data, char *const *names, const struct bg_error *err)
         bg_log(s->log, BG_LOG_WARN, "sweep: %s", err->msg);
         return; /* their records stay for the next try */
     }
-    (void)bg_audit_recover(s->audit, &rec, s, NULL);
+    struct bg_error e = {0};
+    if (!bg_audit_recover(s->audit, &rec, s, &e))
+        bg_log(s->log, BG_LOG_WARN, "sandbox records: %s", e.msg);
 }
 
 static void on_provider(void *data, const struct bg_provider_report *r)
