@@ -284,13 +284,7 @@ static void recovered_sandbox(void *data, const char *ref, const char *provider,
     struct bg_server *s = data;
     bg_log(s->log, BG_LOG_INFO, "a sandbox was left by an earlier server: %s %s", provider,
            info);
-    struct bg_audit_batch *b = bg_audit_batch_new(s->audit);
-    cJSON *m = bg_jo();
-    bg_jset_str(m, "ref", ref);
-    bg_jset_str(m, "reason", "left by an earlier server");
-    bg_audit_add(b, BG_AUDIT_SANDBOX_GONE, 0, NULL, m);
-    bg_audit_drop_sandbox(b, ref);
-    bg_audit_commit(b, NULL, NULL);
+    bg_strv_push(&s->left_refs, ref);
 }
 
 static void recovered_uses(void *data, const char *rule, int64_t used)
@@ -299,19 +293,27 @@ static void recovered_uses(void *data, const char *rule, int64_t used)
     bg_policy_uses_set(s->policy, rule, used);
 }
 
+/* What the last server left is gone; its records may go too. */
 static void on_swept(void *data, char *const *names, const struct bg_error *err)
 {
     struct bg_server *s = data;
-    static const struct bg_audit_recovery rec = {.sandbox = recovered_sandbox};
     for (; names && *names; names++)
         bg_log(s->log, BG_LOG_INFO, "removed what an earlier server left: %s", *names);
     if (err) {
         bg_log(s->log, BG_LOG_WARN, "sweep: %s", err->msg);
-        return; /* their records stay for the next try */
+        return; /* the records stay for the next try */
     }
-    struct bg_error e = {0};
-    if (!bg_audit_recover(s->audit, &rec, s, &e))
-        bg_log(s->log, BG_LOG_WARN, "sandbox records: %s", e.msg);
+    struct bg_audit_batch *b = bg_audit_batch_new(s->audit);
+    for (char **ref = s->left_refs; ref && *ref; ref++) {
+        cJSON *m = bg_jo();
+        bg_jset_str(m, "ref", *ref);
+        bg_jset_str(m, "reason", "left by an earlier server");
+        bg_audit_add(b, BG_AUDIT_SANDBOX_GONE, 0, NULL, m);
+        bg_audit_drop_sandbox(b, *ref);
+    }
+    bg_audit_commit(b, NULL, NULL);
+    bg_strv_free(s->left_refs);
+    s->left_refs = NULL;
 }
 
 static void on_provider(void *data, const struct bg_provider_report *r)
@@ -399,6 +401,7 @@ static void close_all(struct bg_server *s)
             close(s->listen[i].fd);
     }
     event_ring_free(s->ring);
+    bg_strv_free(s->left_refs);
     bg_policy_free(s->policy);
     bg_config_free(s->config);
     free(s->guest_path);

@@ -53,6 +53,7 @@ struct bg_server {
     bool provider_ready;
     struct bg_sessions *sessions;
     char *guest_path;
+    char **left_refs;  /* sandboxes a dead server left, until they are swept */
     char instance[33]; /* of the state folder, stable over restarts */
     int lock_fd;
     struct {
