@@ -343,8 +343,8 @@ static void audit_server(struct bg_server *s, enum bg_audit_event e)
 
 static bool open_all(struct bg_server *s, struct bg_error *err)
 {
-    static const struct bg_audit_recovery rec = {.request = recovered_request,
-                                                 .uses = recovered_uses};
+    static const struct bg_audit_recovery rec = {
+        .request = recovered_request, .sandbox = recovered_sandbox, .uses = recovered_uses};
     static const int signals[3] = {SIGTERM, SIGINT, SIGHUP};
     if (!take_lock(s, err) || !read_instance(s, err) || !load_files(s, err))
         return false;
