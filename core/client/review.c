@@ -182,6 +182,16 @@ static void mount_facts(struct bg_review *r, const cJSON *spec)
     }
 }
 
+static void workspace_facts(struct bg_review *r, const cJSON *spec)
+{
+    const cJSON *ws = cJSON_GetObjectItemCaseSensitive(spec, "workspace");
+    bg_autofree char *env = joined(cJSON_GetObjectItemCaseSensitive(spec, "env"), "");
+    fact(r, "workspace: %s, %s, in %s, %g MiB", text_of(spec, "workdir"),
+         text_of(ws, "mode"), text_of(ws, "storage"), number_of(ws, "sizeMb"));
+    if (*env)
+        fact(r, "profile env: %s", env);
+}
+
 static void sandbox_facts(struct bg_review *r, const cJSON *row)
 {
     const cJSON *spec = cJSON_GetObjectItemCaseSensitive(row, "spec");
@@ -199,11 +209,13 @@ static void sandbox_facts(struct bg_review *r, const cJSON *row)
         joined(cJSON_GetObjectItemCaseSensitive(row, "notEnforced"), "");
     if (*off)
         fact(r, "NOT enforced here: %s", off);
+    const cJSON *sec = cJSON_GetObjectItemCaseSensitive(spec, "security");
     bg_autofree char *caps =
-        joined(cJSON_GetObjectItemCaseSensitive(spec, "dropCapabilities"), "none");
-    fact(r, "security: capabilities dropped %s, %s, root file system %s", caps,
-         true_of(spec, "noNewPrivileges") ? "no new privileges" : "NEW PRIVILEGES POSSIBLE",
-         true_of(spec, "readonlyRootfs") ? "read-only" : "writable");
+        joined(cJSON_GetObjectItemCaseSensitive(sec, "dropCapabilities"), "NONE");
+    fact(r, "security: capabilities dropped: %s; %s; root file system %s", caps,
+         true_of(sec, "noNewPrivileges") ? "no new privileges" : "NEW PRIVILEGES POSSIBLE",
+         true_of(sec, "readonlyRootfs") ? "read-only" : "WRITABLE");
+    workspace_facts(r, spec);
     mount_facts(r, spec);
     if (true_of(row, "changedOutside"))
         fact(r, "WARNING: the sandbox was changed from outside");

@@ -8,8 +8,6 @@
 #include "core/base/values.h"
 #include "core/server/server_priv.h"
 
-#define WAIT_MAX_MS 86400000
-
 static cJSON *answer(struct bg_server *s, struct bg_request *r, bool pipes)
 {
     cJSON *o = bg_jo();
@@ -124,7 +122,7 @@ void method_submit(struct conn *c, struct bg_rpc_msg *m)
     struct bg_jr r;
     bg_jr_begin(&r, m->params, "params", &err);
     const char *kind = bg_jr_str(&r, "kind");
-    int64_t wait = bg_jr_int_opt(&r, "waitMs", 0, WAIT_MAX_MS, 0);
+    int64_t wait = bg_jr_int_opt(&r, "waitMs", 0, BG_WAIT_MAX_MS, 0);
     bool no_wait = bg_jr_bool_opt(&r, "noWait", false), existing = false;
     if (r.failed) {
         bg_rpc_error(c->rpc, m->id_raw, &err);
@@ -161,7 +159,7 @@ static bool read_ref(struct bg_rpc_msg *m, uint64_t *id, const char **sha, int64
     *id = (uint64_t)bg_jr_int(&r, "approvalId", 1, INT64_C(1) << 53);
     *sha = bg_jr_str(&r, "sha256");
     if (wait)
-        *wait = bg_jr_int_opt(&r, "waitMs", 0, WAIT_MAX_MS, 0);
+        *wait = bg_jr_int_opt(&r, "waitMs", 0, BG_WAIT_MAX_MS, 0);
     return bg_jr_end(&r);
 }
 

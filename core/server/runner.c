@@ -192,6 +192,7 @@ static void bind_session(struct job *j, struct bg_request *r, struct bg_session 
     p.bind.timeout_ms = p.facts.timeout_ms;
     p.spec_env = sp->env;
     p.root_user = root_user(sp);
+    p.may_merge = j->pipe_fd[0] < 0;
     p.spec_json = bg_spec_json(sp, false);
     p.session_id = (char *)bg_session_id(ses);
     bg_session_hold(ses);
@@ -276,8 +277,11 @@ static void prepare(void *data, struct bg_request *r)
     const struct bg_body *b = bg_request_body(r);
     const char *run_id = j->run_id;
     struct bg_session *ses = NULL;
+    if (!s->provider_known)
+        return; /* runner_provider_known comes back to it */
     if (!s->provider_ready) {
-        fail_request(r, BG_ERR_UNAVAILABLE, "the provider is not ready yet");
+        const char *why = s->ops->report(s->provider)->why_not;
+        fail_request(r, BG_ERR_UNAVAILABLE, why ? why : "the provider is not available");
         return;
     }
     if (b->session)
@@ -302,6 +306,16 @@ static void prepare(void *data, struct bg_request *r)
     j->open_id = bg_xstrdup(b->session);
     j->once = !b->session && !run_id;
     open_session(j, r, b->profile);
+}
+
+void runner_provider_known(struct bg_server *s)
+{
+    for (struct bg_request *r = bg_approvals_next(s->approvals, NULL), *next; r; r = next) {
+        next = bg_approvals_next(s->approvals, r);
+        const struct job *j = bg_request_user(r);
+        if (bg_request_state(r) == BG_RS_PREPARING && j && !j->spec)
+            prepare(s, r);
+    }
 }
 
 /* ---- run ---- */
@@ -479,6 +493,7 @@ cJSON *runner_request_json(struct bg_server *s, struct bg_request *r, bool full)
                                           {"notEnforced", "notEnforced"}};
     for (size_t i = 0; i < bg_countof(take); i++) {
         cJSON *v = cJSON_DetachItemFromObjectCaseSensitive(row, take[i][0]);
+        cJSON_DeleteItemFromObjectCaseSensitive(o, take[i][1]);
         if (v)
             bg_jset(o, take[i][1], v);
     }

@@ -290,7 +290,7 @@ static void recovered_sandbox(void *data, const char *ref, const char *provider,
 static void recovered_uses(void *data, const char *rule, int64_t used)
 {
     struct bg_server *s = data;
-    bg_policy_uses_set(s->policy, rule, used);
+    bg_approvals_uses(s->approvals, rule, used);
 }
 
 /* What the last server left is gone; its records may go too. */
@@ -319,7 +319,9 @@ static void on_swept(void *data, char *const *names, const struct bg_error *err)
 static void on_provider(void *data, const struct bg_provider_report *r)
 {
     struct bg_server *s = data;
+    s->provider_known = true;
     s->provider_ready = r->available;
+    runner_provider_known(s);
     if (!r->available) {
         bg_log(s->log, BG_LOG_ERROR, "provider %s is not available: %s", s->ops->kind,
                r->why_not ? r->why_not : "?");

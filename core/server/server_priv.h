@@ -50,6 +50,7 @@ struct bg_server {
     struct bg_approvals *approvals;
     const struct bg_provider_ops *ops;
     struct bg_provider *provider;
+    bool provider_known; /* it was tried; until then requests wait to be prepared */
     bool provider_ready;
     struct bg_sessions *sessions;
     char *guest_path;
@@ -101,6 +102,8 @@ void waiters_drop(struct bg_server *s, const struct conn *c);
 
 /* runner.c: what the approvals ask for */
 extern const struct bg_approvals_events runner_events;
+/* The provider was tried: what waited for that is prepared now. */
+void runner_provider_known(struct bg_server *s);
 /* Where a new request came from: the connection's run id (copied, or NULL) and the pipes it
  * brought (taken; -1 = none). Before the next turn, in which it is prepared. */
 void runner_set_origin(struct bg_request *r, struct bg_server *s, const char *run_id,
