@@ -174,7 +174,7 @@ bool cfg_read(const struct cfg_in *in, const struct cfg_field *fields,
      */
     for (size_t i = 0; i < map->count; i++) {
         const struct cfg_field *f = fields;
-        /* bg_yaml_known found it. NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
+        /* bg_yaml_known saw it. NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
         while (strcmp(f->key, map->items[i]->key))
             f++;
         if (!read_field(in, f, map->items[i], obj))
