@@ -93,9 +93,13 @@ class Guest:
                 env["BOXGATE_TOKEN"] = token
         else:
             argv = bwrap_argv(self.dir, how, token)
-        self.p = subprocess.Popen([*wrap, *argv], env=env, stdin=subprocess.DEVNULL)
-        self.link = None
-        self.accept()
+        self.p = self.link = None
+        try:
+            self.p = subprocess.Popen([*wrap, *argv], env=env, stdin=subprocess.DEVNULL)
+            self.accept()
+        except BaseException:
+            self.close()
+            raise
 
     def listen(self):
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -282,8 +286,8 @@ class Guest:
         return sum(cmdline(p) == [b"sleep", arg.encode()] for p in self.tree())
 
     def close(self):
-        if self.p.poll() is None:
-            left = self.tree()
+        if self.p and self.p.poll() is None:
+            left = self.tree() if self.link else []
             self.p.send_signal(signal.SIGTERM)
             try:
                 self.p.wait(3)
