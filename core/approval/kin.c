@@ -159,11 +159,6 @@ void bg_kin_look(struct bg_kin *k, const struct bg_actor *who)
     }
 }
 
-static bool refuse(struct bg_error *err, const char *why)
-{
-    return bg_fail(err, BG_ERR_SELF_APPROVAL, 0, "%s: decide in another terminal", why);
-}
-
 enum walk { WALK_APART, WALK_KIN, WALK_PARENT, WALK_GONE };
 
 static enum walk walk(const struct bg_kin *k, const struct bg_actor *decider)
@@ -187,22 +182,29 @@ static enum walk walk(const struct bg_kin *k, const struct bg_actor *decider)
 bool bg_kin_apart(const struct bg_kin *k, const struct bg_actor *decider,
                   struct bg_error *err)
 {
-    if (!k->known)
-        return refuse(err,
-                      "the requester was gone before it could be told who started it; deny "
-                      "it or have it asked again");
+    const char *why = NULL;
     enum walk w = WALK_GONE;
-    for (int i = 0; i < TRIES && w == WALK_GONE; i++)
+    for (int i = 0; i < TRIES && k->known && w == WALK_GONE; i++)
         w = walk(k, decider);
     switch (w) {
     case WALK_APART:
         return true;
     case WALK_KIN:
-        return refuse(err, "this process was started by the one that asked");
+        why = "this process was started by the one that asked: decide in another terminal";
+        break;
     case WALK_PARENT:
-        return refuse(err, "this process and the request were started by the same program");
+        why = "this process and the request were started by the same program: decide in "
+              "another "
+              "terminal";
+        break;
     case WALK_GONE:
+        why =
+            k->known
+                ? "it can't be told who started the deciding process: decide in another "
+                  "terminal"
+                : "the requester was gone before it could be told who started it: it must "
+                  "ask again";
         break;
     }
-    return refuse(err, "it can't be told who started the deciding process");
+    return bg_fail(err, BG_ERR_SELF_APPROVAL, 0, "%s", why);
 }
