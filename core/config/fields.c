@@ -170,15 +170,12 @@ bool cfg_read(const struct cfg_in *in, const struct cfg_field *fields,
     known[count] = NULL;
     if (!bg_yaml_known(in->doc, map, known, in->err))
         return false;
-    /* In the file's order, so that the first mistake of the file is the one that is told.
-     */
+    /* In the file's order, so that the first mistake in it is the one told. */
     for (size_t i = 0; i < map->count; i++) {
-        const struct cfg_field *f = fields;
-        /* bg_yaml_known saw it. NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
-        while (strcmp(f->key, map->items[i]->key))
-            f++;
-        if (!read_field(in, f, map->items[i], obj))
-            return false;
+        for (const struct cfg_field *f = fields; f->key; f++)
+            if (!strcmp(f->key, map->items[i]->key) &&
+                !read_field(in, f, map->items[i], obj))
+                return false;
     }
     return true;
 }

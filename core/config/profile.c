@@ -228,8 +228,7 @@ static const struct cfg_field manifest_fields[] = {
     {"env", CFG_MAP, AT(manifest.env), .max = BG_ENV_MAX, .check = cfg_check_env},
     {0}};
 
-/* What the server holds in its own memory can't be unlimited; what the sandbox holds can.
- */
+/* What the server holds in its own memory can't be unlimited; the sandbox's can. */
 static const struct cfg_field limit_fields[] = {
     {"memoryMb", CFG_INT, AT(limits.memory_mb), 1, BG_CFG_MB_MAX, .dflt = BG_MEMORY_MB,
      .unlimited = true},

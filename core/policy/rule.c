@@ -220,7 +220,7 @@ static bool read_texts(const struct in *in, const struct bg_yaml *rule, struct r
     bool ok = words(in, rule, "codeContains", any_text, "a text", &list);
     r->n_texts = ok ? bg_strv_len(list) : 0;
     r->texts = r->n_texts ? bg_xcalloc(r->n_texts, sizeof *r->texts) : NULL;
-    for (size_t i = 0; i < r->n_texts; i++) {
+    for (size_t i = 0; list && i < r->n_texts; i++) {
         struct bg_buf nfkc;
         text_nfkc(&nfkc, list[i], strlen(list[i]));
         r->texts[i] =

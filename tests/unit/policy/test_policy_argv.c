@@ -295,6 +295,10 @@ static void exec_lists_only_tighten(void **state)
     }
     struct bg_facts f = calm();
     assert_int_equal(bg_policy_decide(p, &f).decision, BG_DECIDE_ASK);
+    bg_policy_exec_lists(p, NULL, strv(blocked));
+    static const char *const by_path[] = {"/usr/bin/rm", NULL};
+    f = command(by_path);
+    assert_int_equal(bg_policy_decide(p, &f).decision, BG_DECIDE_DENY);
     bg_policy_exec_lists(p, NULL, NULL);
     f = command(rm);
     assert_int_equal(bg_policy_decide(p, &f).decision, BG_DECIDE_ALLOW);
