@@ -78,6 +78,9 @@ bool server_busy(
     const struct bg_server *s); /* pending, running, or an unfinished session call */
 void server_touch(
     struct bg_server *s); /* something happened: the idle clock starts again */
+
+/* policy.c */
+void server_first_policy(struct bg_server *s);
 bool server_reload_policy(struct bg_server *s, struct bg_error *err);
 void server_check_policy(struct bg_server *s); /* reload if the file changed */
 

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * policy.yaml while the server runs: read at start, again whenever the file changed. An
+ * invalid file keeps the last good denies and switches every allow off.
+ */
+#include <sys/stat.h>
+
+#include "core/base/mem.h"
+#include "core/server/server_priv.h"
+
+static void stamp_of(const char *path, int64_t out[4])
+{
+    struct stat st;
+    memset(out, 0, 4 * sizeof *out);
+    if (lstat(path, &st))
+        return;
+    out[0] = (int64_t)st.st_dev;
+    out[1] = (int64_t)st.st_ino;
+    out[2] = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
+    out[3] = st.st_size;
+}
+
+static void audit_policy(struct bg_server *s, const char *what)
+{
+    char hex[BG_SHA256_HEX + 1];
+    struct bg_audit_batch *b = bg_audit_batch_new(s->audit);
+    cJSON *m = bg_jo();
+    bg_sha256_hex(bg_policy_digest(s->policy), hex);
+    bg_jset_str(m, "policySha256", hex);
+    bg_jset_bool(m, "distrusted", bg_policy_distrusted(s->policy));
+    bg_jset_str(m, "why", what);
+    bg_audit_add(b, BG_AUDIT_POLICY, 0, NULL, m);
+    bg_audit_commit(b, NULL, NULL);
+}
+
+/* The seeds' lists of executables live in config.yaml and only tighten. */
+static struct bg_policy *load(struct bg_server *s, struct bg_error *err)
+{
+    stamp_of(s->paths->policy_file, s->policy_stamp);
+    struct bg_policy *p = bg_policy_load(s->paths->policy_file, err);
+    if (p)
+        bg_policy_exec_lists(p, s->config->tools.allowed, s->config->tools.blocked);
+    return p;
+}
+
+void server_first_policy(struct bg_server *s)
+{
+    struct bg_error e = {0};
+    s->policy = load(s, &e);
+    if (s->policy)
+        return;
+    /* Nothing good was ever read: ask for everything, and say so. */
+    s->policy = bg_policy_default();
+    bg_policy_exec_lists(s->policy, s->config->tools.allowed, s->config->tools.blocked);
+    bg_policy_distrust(s->policy);
+    bg_log(s->log, BG_LOG_ERROR, "%s; every request will be asked for", e.msg);
+}
+
+bool server_reload_policy(struct bg_server *s, struct bg_error *err)
+{
+    struct bg_error e = {0};
+    struct bg_policy *p = load(s, &e);
+    if (p) {
+        bg_approvals_set_policy(s->approvals, p);
+        bg_policy_free(s->policy);
+        s->policy = p;
+    } else {
+        bg_policy_distrust(s->policy);
+        bg_log(s->log, BG_LOG_ERROR, "%s; its denies stay, every allow is off", e.msg);
+        if (err)
+            *err = e;
+    }
+    audit_policy(s, p ? "loaded" : e.msg);
+    event_emit(s, TOPIC_POLICY, "changed", NULL);
+    return p != NULL;
+}
+
+void server_check_policy(struct bg_server *s)
+{
+    int64_t now[4];
+    stamp_of(s->paths->policy_file, now);
+    if (memcmp(now, s->policy_stamp, sizeof now))
+        (void)server_reload_policy(s, NULL);
+}
