@@ -103,6 +103,9 @@ struct bg_prepared {
     /* It may share the one run of an identical pending request ("3 waiting"). False for one
      * that brought pipes of its own: their reader would get nothing. */
     bool may_merge;
+    /* The project's own policy, taken, or NULL: bg_policy_default() tightened by it. Its
+     * verdict counts only where it is stricter. */
+    struct bg_policy *project;
 };
 /* err: it ends as failed with that text (LANGUAGE, NOT_FOUND, UNAVAILABLE ...). Else: hash,
  * hazards, policy, memory, merge, then pending / denied / approved by rule. */

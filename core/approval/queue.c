@@ -347,6 +347,7 @@ static void request_free(struct bg_request *r)
     free(r->session_id);
     cJSON_Delete(r->spec);
     free(r->notes);
+    bg_policy_free(r->project);
     free(r->policy_rule);
     free(r->policy_message);
     free(r->waiters);

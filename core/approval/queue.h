@@ -56,6 +56,7 @@ struct bg_request {
     size_t n_notes;
     uint32_t lines;
     bool may_merge;
+    struct bg_policy *project; /* may only tighten; or NULL */
     enum bg_decision policy;
     char *policy_rule, *policy_message;
     bool policy_downgraded;

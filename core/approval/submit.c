@@ -233,6 +233,12 @@ static void ask_policy(struct bg_request *r)
     r->facts.now_wall_ms = bg_wall_ms();
     struct bg_verdict v =
         p ? bg_policy_decide(p, &r->facts) : (struct bg_verdict){.decision = BG_DECIDE_ASK};
+    if (r->project) {
+        struct bg_verdict w = bg_policy_decide(r->project, &r->facts);
+        /* Its default is to ask, which says nothing; a rule of it, or a denial, does. */
+        if (w.decision < v.decision && (w.rule || w.decision == BG_DECIDE_DENY))
+            v = w;
+    }
     r->policy = v.decision;
     r->policy_downgraded = v.downgraded;
     free(r->policy_rule);
@@ -320,8 +326,10 @@ void bg_request_prepared(struct bg_request *r, const struct bg_prepared *p,
     struct bg_approvals *q = r->q;
     r->prepare_due = false;
     if (r->state != BG_RS_PREPARING) { /* it ended meanwhile */
-        if (p)
+        if (p) {
             cJSON_Delete(p->spec_json);
+            bg_policy_free(p->project);
+        }
         bg_request_rearm(r);
         return;
     }
@@ -330,6 +338,7 @@ void bg_request_prepared(struct bg_request *r, const struct bg_prepared *p,
         return;
     }
     bind(r, p);
+    r->project = p->project;
     ask_policy(r);
     struct bg_request *lead = find_lead(r);
     if (r->policy == BG_DECIDE_DENY) {

@@ -3,9 +3,11 @@
  * policy.yaml while the server runs: read at start, again whenever the file changed. An
  * invalid file keeps the last good denies and switches every allow off.
  */
+#include <stdio.h>
 #include <sys/stat.h>
 
 #include "core/base/mem.h"
+#include "core/base/values.h"
 #include "core/server/server_priv.h"
 
 static void stamp_of(const char *path, int64_t out[4])
@@ -81,4 +83,37 @@ void server_check_policy(struct bg_server *s)
     stamp_of(s->paths->policy_file, now);
     if (memcmp(now, s->policy_stamp, sizeof now))
         (void)server_reload_policy(s, NULL);
+}
+
+/* ---- a project's own file ---- */
+
+#define PROJECT_FILE ".boxgate.yaml"
+
+/* The file lies where the requester stands. It comes with a repository, so whoever wrote it
+ * is not trusted with more than saying no: bg_policy_tighten refuses an allow in it. */
+bool server_project_policy(const struct bg_actor *who, struct bg_policy **out,
+                           struct bg_error *err)
+{
+    bg_autofree char *path = bg_xasprintf("/proc/%d/cwd/" PROJECT_FILE, who->pid);
+    bg_autobuf struct bg_buf b;
+    struct bg_error e = {0};
+    *out = NULL;
+    bg_buf_init(&b, BG_YAML_MAX);
+    if (!bg_read_file(path, BG_YAML_MAX, false, &b, &e)) {
+        if (e.code == BG_ERR_NOT_FOUND)
+            return true;
+        return bg_fail(err, BG_ERR_POLICY, 0,
+                       "the project's " PROJECT_FILE " cannot be read: %s", e.msg);
+    }
+    struct bg_policy *file = bg_policy_parse(PROJECT_FILE, b.data, b.len, err);
+    if (!file)
+        return false;
+    *out = bg_policy_default();
+    bool ok = bg_policy_tighten(*out, file, err);
+    bg_policy_free(file);
+    if (!ok) {
+        bg_policy_free(*out);
+        *out = NULL;
+    }
+    return ok;
 }

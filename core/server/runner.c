@@ -183,6 +183,11 @@ static void bind_session(struct job *j, struct bg_request *r, struct bg_session 
         bg_request_prepared(r, NULL, &err);
         return;
     }
+    if (!server_project_policy(bg_request_actor(r), &p.project, &err)) {
+        bg_strv_free(p.bind.argv);
+        bg_request_prepared(r, NULL, &err);
+        return;
+    }
     p.bind.uid = bg_request_actor(r)->uid;
     snprintf(p.bind.instance, sizeof p.bind.instance, "%s", bg_session_instance(ses));
     p.bind.spec = bg_spec_sha256(sp);

@@ -83,6 +83,9 @@ void server_touch(
 void server_first_policy(struct bg_server *s);
 bool server_reload_policy(struct bg_server *s, struct bg_error *err);
 void server_check_policy(struct bg_server *s); /* reload if the file changed */
+/* The .boxgate.yaml in the requester's working directory; *out NULL when there is none. */
+bool server_project_policy(const struct bg_actor *who, struct bg_policy **out,
+                           struct bg_error *err);
 
 /* conn.c */
 void conn_accept(struct bg_server *s, int fd, bool operator_sock);
