@@ -277,7 +277,9 @@ static bool text_same(const char *a, const char *b)
 
 static bool bytes_same(const char *a, size_t an, const char *b, size_t bn)
 {
-    return !a == !b && an == bn && (an == 0 || memcmp(a, b, an) == 0);
+    if (!a || !b)
+        return a == b && an == bn;
+    return an == bn && memcmp(a, b, an) == 0;
 }
 
 static bool strv_same(char *const *a, char *const *b)
