@@ -319,6 +319,13 @@ void bg_request_end(struct bg_request *r, enum bg_request_event e, const char *r
 
 /* ---- what is final stays for detachMs, within bounds ---- */
 
+static void actor_free(struct bg_actor *who)
+{
+    free(who->exe);
+    free(who->tty);
+    free(who->client);
+}
+
 static void request_free(struct bg_request *r)
 {
     struct bg_approvals *q = r->q;
@@ -338,12 +345,8 @@ static void request_free(struct bg_request *r)
     free((char *)r->facts.provider);
     free((char *)r->facts.image_id);
     free((char *)r->facts.network);
-    struct bg_actor *const actors[] = {&r->who, &r->decider};
-    for (size_t i = 0; i < bg_countof(actors); i++) {
-        free(actors[i]->exe);
-        free(actors[i]->tty);
-        free(actors[i]->client);
-    }
+    actor_free(&r->who);
+    actor_free(&r->decider);
     free(r->session_id);
     cJSON_Delete(r->spec);
     free(r->notes);
