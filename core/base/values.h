@@ -90,8 +90,6 @@
 #define BG_RESULTS_KEPT_BYTES 8388608 /* of their results, together */
 #define BG_DENY_ENTRIES 1024          /* denied bytes that are remembered */
 #define BG_WAIT_MAX_MS 86400000       /* waitMs, and how far an approval is extended */
-86400000 /* waitMs, and the longest an approval can be extended to \
-          */
 #define BG_CALL_ID_MAX 256
 #define BG_PURPOSE_MAX 2000
 #define BG_RENDER_VERSION 1 /* of the review renderer, kept with each decision */
