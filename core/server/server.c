@@ -380,6 +380,8 @@ int bg_server_main(const struct bg_server_opts *o)
     /* Code and answers pass through this memory; no other process of the uid may read it.
      */
     prctl(PR_SET_DUMPABLE, 0);
+    /* A full or limited disk is an error the audit reports (and then denies), not a death. */
+    signal(SIGXFSZ, SIG_IGN);
     umask(077);
     bool ok = bg_paths_create(o->paths, &err);
     if (ok) {
