@@ -149,7 +149,7 @@
 #define BG_LOCAL_UID_BASE_MIN 100000
 #define BG_LOCAL_UID_BASE_MAX 4294901760
 #define BG_LOCAL_UIDS 65536u        /* how many from there on are ours */
-#define BG_LOCAL_CREATE_MS 10000    /* a sandbox that is not up by then has failed */
+#define BG_LOCAL_CREATE_MS 30000    /* a sandbox that is not up by then has failed */
 #define BG_LOCAL_GONE_MS 5000       /* its processes must be gone by then */
 #define BG_LOCAL_SWEEP_MS 2000      /* the same for what a dead server left */
 #define BG_GUEST_BYTES_MAX 16777216 /* the program boxgate-guest */

@@ -172,6 +172,8 @@ struct local_record {
     char *ref;
     char *link;  /* the outer link folder */
     char *group; /* the cgroup's name */
+    /* Where it lies; the next server may find another place for its own. NULL = nowhere. */
+    char *dirs[LOCAL_CTL_COUNT];
     pid_t monitor, child;
     uint64_t monitor_start, child_start;
 };

@@ -10,13 +10,15 @@
 
 #include "core/provider/local_internal.h"
 
-enum { RECORD_MAX = 4096 };
+enum { RECORD_MAX = 16384 };
 
 void local_record_clear(struct local_record *r)
 {
     free(r->ref);
     free(r->link);
     free(r->group);
+    for (size_t i = 0; i < LOCAL_CTL_COUNT; i++)
+        free(r->dirs[i]);
     *r = (struct local_record){0};
 }
 
@@ -24,15 +26,36 @@ bool local_record_write(const char *dir, const struct local_record *r, struct bg
 {
     bg_autofree char *path = bg_path_join(dir, r->ref);
     bg_autofree char *tmp = bg_xasprintf("%s.new", path);
-    bg_autofree char *text = bg_xasprintf(
-        "link=%s\ngroup=%s\nmonitor=%d %" PRIu64 "\nchild=%d %" PRIu64 "\n", r->link,
-        r->group, (int)r->monitor, r->monitor_start, (int)r->child, r->child_start);
     bg_autoclose int fd =
         open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    size_t n = strlen(text);
+    bg_autobuf struct bg_buf b;
 
-    if (fd < 0 || write(fd, text, n) != (ssize_t)n || rename(tmp, path) != 0)
+    bg_buf_init(&b, RECORD_MAX);
+    bg_buf_printf(&b, "link=%s\ngroup=%s\nmonitor=%d %" PRIu64 "\nchild=%d %" PRIu64 "\n",
+                  r->link, r->group, (int)r->monitor, r->monitor_start, (int)r->child,
+                  r->child_start);
+    for (size_t i = 0; i < LOCAL_CTL_COUNT; i++)
+        if (r->dirs[i])
+            bg_buf_printf(&b, "cgroup=%zu %s\n", i, r->dirs[i]);
+    if (bg_buf_overflowed(&b))
+        return bg_fail(err, BG_ERR_LIMIT, 0, "the record of sandbox %s is too long",
+                       r->ref);
+    if (fd < 0 || write(fd, b.data, b.len) != (ssize_t)b.len || rename(tmp, path) != 0)
         return bg_fail(err, BG_ERR_IO, errno, "recording the sandbox in %s", dir);
+    return true;
+}
+
+/* "I PATH", the path ending in the group's own name: nothing else may be emptied by it. */
+static bool read_dir(struct local_record *r, const char *text)
+{
+    char *path;
+    size_t i = strtoul(text, &path, 10);
+    const char *slash = strrchr(text, '/');
+
+    if (*path != ' ' || path[1] != '/' || i >= LOCAL_CTL_COUNT || r->dirs[i] || !r->group ||
+        strcmp(slash + 1, r->group) != 0 || strstr(path, "/../"))
+        return false;
+    r->dirs[i] = bg_xstrdup(path + 1);
     return true;
 }
 
@@ -49,7 +72,7 @@ static bool read_line(struct local_record *r, const char *line)
     else if (sscanf(line, "child=%d %" SCNu64, &pid, &r->child_start) == 2)
         r->child = pid;
     else
-        return false;
+        return strncmp(line, "cgroup=", 7) == 0 && read_dir(r, line + 7);
     return true;
 }
 

@@ -358,6 +358,9 @@ static bool make_link(struct local_sandbox *s, struct bg_error *err)
         .ref = bg_xstrdup(s->id),
         .link = bg_xstrdup(s->outer),
         .group = bg_xasprintf(LOCAL_GROUP_PREFIX "%.16s-%s", s->p->env.instance, s->id)};
+    for (size_t i = 0; i < LOCAL_CTL_COUNT; i++)
+        if (s->p->cgs.base[i] && s->p->cgs.mode != LOCAL_CG_SCOPE)
+            s->record.dirs[i] = bg_path_join(s->p->cgs.base[i], s->record.group);
     if (!local_record_write(s->p->record_dir, &s->record, err))
         return false;
     s->recorded = true;

@@ -31,6 +31,24 @@ BG_PRINTF(2, 3) static void note(struct local_sweep *s, const char *fmt, ...)
     bg_strv_push(&s->names, line);
 }
 
+/* "PREFIX<instance>-<ref>": ours, another's, or nothing of boxgate's at all. */
+enum owner { OWNER_NONE, OWNER_SELF, OWNER_OTHER };
+static enum owner owner_of(const struct local_sweep *s, const char *prefix,
+                           const char *name)
+{
+    size_t n = strlen(prefix), i = strnlen(s->instance, LOCAL_ID_LEN);
+
+    if (strncmp(name, prefix, n) != 0)
+        return OWNER_NONE;
+    if (strncmp(name + n, s->instance, i) == 0 && name[n + i] == '-')
+        return OWNER_SELF;
+    /* Another instance's name has the same shape: hex, a dash, hex. */
+    i = strspn(name + n, "0123456789abcdef");
+    if (i < 8 || name[n + i] != '-' || name[n + i + 1] == '\0')
+        return OWNER_NONE;
+    return OWNER_OTHER;
+}
+
 static struct local_cgroup group_named(const struct local_sweep *s, const char *name)
 {
     struct local_cgroup g = {.mode = s->cgs->mode};
@@ -38,6 +56,20 @@ static struct local_cgroup group_named(const struct local_sweep *s, const char *
     for (size_t i = 0; i < LOCAL_CTL_COUNT; i++)
         if (s->cgs->base[i] && g.mode != LOCAL_CG_SCOPE)
             g.dir[i] = bg_path_join(s->cgs->base[i], name);
+    return g;
+}
+
+/* Where the record says it lies; a group that is not ours by name is left alone. v1 and v2
+ * differ here by how many folders there are: three, or one three times. */
+static struct local_cgroup group_of(const struct local_sweep *s,
+                                    const struct local_record *r)
+{
+    bool one = r->dirs[0] && r->dirs[1] && strcmp(r->dirs[0], r->dirs[1]) == 0;
+    struct local_cgroup g = {.mode = one ? LOCAL_CG_V2 : LOCAL_CG_V1};
+
+    for (size_t i = 0; i < LOCAL_CTL_COUNT; i++)
+        if (r->dirs[i] && owner_of(s, LOCAL_GROUP_PREFIX, r->group) == OWNER_SELF)
+            g.dir[i] = bg_xstrdup(r->dirs[i]);
     return g;
 }
 
@@ -81,6 +113,7 @@ static void sweep_record(struct local_sweep *s, const char *ref)
     struct local_record r;
     struct local_cgroup g;
     struct bg_error err;
+    bool ended;
 
     if (!local_record_read(s->record_dir, ref, &r, &err)) {
         note(s, "unreadable record %s removed", ref);
@@ -98,12 +131,14 @@ static void sweep_record(struct local_sweep *s, const char *ref)
         while (local_start_time(r.child) == r.child_start && r.child_start &&
                bg_mono_ms() < until)
             pause_ms(2);
-        g = group_named(s, r.group);
-        if (!end_group(&g, until))
-            note(s, "cgroup %s could not be emptied", r.group);
+        g = group_of(s, &r);
+        ended = end_group(&g, until);
         local_cgroup_clear(&g);
         remove_link(s, r.link);
-        local_record_remove(s->record_dir, ref);
+        if (ended)
+            local_record_remove(s->record_dir, ref);
+        else
+            note(s, "cgroup %s could not be emptied; the next sweep tries again", r.group);
     }
     local_record_clear(&r);
 }
@@ -125,24 +160,6 @@ static void one_record(struct local_sweep *s, const char *name)
 {
     if (bg_id_valid(name))
         sweep_record(s, name);
-}
-
-/* "PREFIX<instance>-<ref>": ours, another's, or nothing of boxgate's at all. */
-enum owner { OWNER_NONE, OWNER_SELF, OWNER_OTHER };
-static enum owner owner_of(const struct local_sweep *s, const char *prefix,
-                           const char *name)
-{
-    size_t n = strlen(prefix), i = strlen(s->instance);
-
-    if (strncmp(name, prefix, n) != 0)
-        return OWNER_NONE;
-    if (strncmp(name + n, s->instance, i) == 0 && name[n + i] == '-')
-        return OWNER_SELF;
-    /* Another instance's name has the same shape: hex, a dash, hex. */
-    i = strspn(name + n, "0123456789abcdef");
-    if (i < 8 || name[n + i] != '-' || name[n + i + 1] == '\0')
-        return OWNER_NONE;
-    return OWNER_OTHER;
 }
 
 static bool group_empty(const struct local_cgroup *g)

@@ -14,7 +14,7 @@
 #include "core/base/clock.h"
 #include "core/provider/local_internal.h"
 
-enum { BOX_WAIT_MS = 20000 };
+enum { BOX_WAIT_MS = 60000 };
 
 struct box_env {
     struct bg_loop *loop;

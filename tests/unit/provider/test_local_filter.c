@@ -29,6 +29,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
+    if (!box) /* the set-up has said why */
+        return 0;
     assert_true(box_destroy(&env, box));
     bg_spec_free(spec);
     box_close(&env);

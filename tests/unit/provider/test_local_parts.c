@@ -245,7 +245,7 @@ static void a_pid_alone_is_not_enough_to_kill(void **state)
 static struct local_sweep a_sweep(const char *records, const char *links,
                                   const struct local_cgroups *c)
 {
-    return (struct local_sweep){.instance = "aaaabbbbccccdddd",
+    return (struct local_sweep){.instance = "aaaabbbbccccddddeeeeffff00001111",
                                 .record_dir = records,
                                 .link_parent = links,
                                 .cgs = c};
@@ -254,13 +254,15 @@ static struct local_sweep a_sweep(const char *records, const char *links,
 static void records_survive_a_round_trip(void **state)
 {
     bg_autofree char *dir = bg_path_join(tree, "rec");
-    const struct local_record r = {.ref = (char *)"0123abcd",
-                                   .link = (char *)"/run/x",
-                                   .group = (char *)"boxgate-a-b",
-                                   .monitor = 12,
-                                   .child = 34,
-                                   .monitor_start = 56,
-                                   .child_start = UINT64_MAX};
+    const struct local_record r = {
+        .ref = (char *)"0123abcd",
+        .link = (char *)"/run/x",
+        .group = (char *)"boxgate-a-b",
+        .dirs = {(char *)"/sys/fs/cgroup/a b/boxgate-a-b", NULL, (char *)"/c/boxgate-a-b"},
+        .monitor = 12,
+        .child = 34,
+        .monitor_start = 56,
+        .child_start = UINT64_MAX};
     struct local_record got;
     struct bg_error err;
 
@@ -270,6 +272,9 @@ static void records_survive_a_round_trip(void **state)
     assert_true(local_record_read(dir, "0123abcd", &got, &err));
     assert_string_equal(got.link, "/run/x");
     assert_string_equal(got.group, "boxgate-a-b");
+    assert_string_equal(got.dirs[0], "/sys/fs/cgroup/a b/boxgate-a-b");
+    assert_null(got.dirs[1]);
+    assert_string_equal(got.dirs[2], "/c/boxgate-a-b");
     assert_int_equal(got.monitor, 12);
     assert_int_equal(got.child, 34);
     assert_true(got.child_start == UINT64_MAX && got.monitor_start == 56);
@@ -278,6 +283,11 @@ static void records_survive_a_round_trip(void **state)
     assert_false(local_record_read(dir, "0123abcd", &got, &err));
     put("rec/bad", "nonsense\n");
     assert_false(local_record_read(dir, "bad", &got, &err));
+    /* A folder that is not the group's own is not believed. */
+    put("rec/bad", "link=/l\ngroup=boxgate-a-b\ncgroup=0 /sys/fs/cgroup/other\n");
+    assert_true(local_record_read(dir, "bad", &got, &err));
+    assert_null(got.dirs[0]);
+    local_record_clear(&got);
     local_record_remove(dir, "bad");
 }
 

@@ -79,6 +79,8 @@ static inline int tear_down(void **state)
     struct box_flag f = {0};
 
     (void)state;
+    if (!all) /* the set-up has said why */
+        return 0;
     bg_sessions_shutdown(all, box_done, &f);
     assert_true(box_wait(env.loop, &f.done));
     bg_sessions_free(all);
