@@ -41,7 +41,7 @@
  * session.list -> [{id, instance, state, provider, image, imageId, profile, network, owner,
  * runId, memoryMb, cpus, pids, calls, denied, lastExit, pending, running, createdAt,
  * idleMs, ttlMs, leftIdleMs, stats?: {cpuPercent, memBytes, processes}, notEnforced: [..],
- * changedOutside}]   session.get {session} -> the same + {spec} session.create {id?,
+ * changedOutside, spec}]   session.get {session} -> the same row  session.create {id?,
  * profile?} -> row   session.close {session} | {all: true} -> {closed}
  *
  * policy.get -> {rules, sha256, distrusted}   policy.reload -> the same   policy.explain

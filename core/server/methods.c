@@ -125,7 +125,6 @@ static void session_get(struct conn *c, struct bg_rpc_msg *m)
         return;
     }
     cJSON *o = bg_session_json(s);
-    bg_jset(o, "spec", bg_spec_json(bg_session_spec(s), false));
     bg_rpc_reply(c->rpc, m->id_raw, o);
 }
 

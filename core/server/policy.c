@@ -18,7 +18,8 @@ static void stamp_of(const char *path, int64_t out[4])
         return;
     out[0] = (int64_t)st.st_dev;
     out[1] = (int64_t)st.st_ino;
-    out[2] = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec;
+    /* Of the inode, so that a change of mode or owner is seen too. */
+    out[2] = st.st_ctim.tv_sec * INT64_C(1000000000) + st.st_ctim.tv_nsec;
     out[3] = st.st_size;
 }
 

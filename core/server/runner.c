@@ -24,6 +24,7 @@ struct job {
     struct bg_run *run;
     struct out_pipe *pipe[2];
     int pipe_fd[2];
+    uint64_t pipe_left[2]; /* bytes that may still pass, when not lossless */
     bool lossless;
 };
 
@@ -177,6 +178,9 @@ static void bind_session(struct job *j, struct bg_request *r, struct bg_session 
     struct bg_error err = {0};
     struct bg_prepared p = {0};
     char who[32];
+    /* Held from here on: a request that fails below lets go of it like any other. */
+    bg_session_hold(ses);
+    j->instance = bg_xstrdup(bg_session_instance(ses));
     p.bind.argv =
         b->kind == BG_REQ_RUN_CODE ? code_argv(j->srv, ses, b, &err) : bg_strv_dup(b->argv);
     if (!p.bind.argv) {
@@ -200,8 +204,6 @@ static void bind_session(struct job *j, struct bg_request *r, struct bg_session 
     p.may_merge = j->pipe_fd[0] < 0;
     p.spec_json = bg_spec_json(sp, false);
     p.session_id = (char *)bg_session_id(ses);
-    bg_session_hold(ses);
-    j->instance = bg_xstrdup(bg_session_instance(ses));
     bg_request_prepared(r, &p, NULL);
     bg_strv_free(p.bind.argv);
 }
@@ -352,7 +354,12 @@ static void on_output(void *data, struct bg_run *run BG_UNUSED, enum bg_stream s
 {
     struct job *j = data;
     struct out_pipe *op = j->pipe[st == BG_STDERR];
-    if (op)
+    uint64_t *left = &j->pipe_left[st == BG_STDERR];
+    if (!j->lossless) {
+        n = n < *left ? n : (size_t)*left;
+        *left -= n;
+    }
+    if (op && n)
         out_pipe_write(op, p, n);
 }
 
@@ -460,6 +467,7 @@ static void run(void *data, struct bg_request *r)
     int64_t cap = bg_session_spec(ses)->limits.max_output_bytes;
     bool pipes = j->pipe_fd[0] >= 0;
     j->lossless = pipes && b->kind == BG_REQ_EXEC;
+    j->pipe_left[0] = j->pipe_left[1] = (uint64_t)cap;
     open_pipes(j, j->lossless ? 0 : cap == BG_UNLIMITED ? BG_STREAM_CREDIT : (size_t)cap);
     struct bg_run_spec spec = {
         .argv = bind->argv,

@@ -45,7 +45,7 @@ struct bg_server {
     struct bg_log *log;
     struct bg_config *config;
     struct bg_policy *policy;
-    int64_t policy_stamp[4]; /* dev, ino, mtime ns, size of the file last read */
+    int64_t policy_stamp[4]; /* dev, ino, ctime ns, size of the file last read */
     struct bg_audit *audit;
     struct bg_approvals *approvals;
     const struct bg_provider_ops *ops;
