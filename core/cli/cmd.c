@@ -3,6 +3,8 @@
  * names. */
 #include "core/cli/cmd.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -136,6 +138,8 @@ static void print_help(const struct bg_cmd *c, FILE *out)
     fprintf(out, "\noptions:\n");
     for (const struct bg_opt *o = c->opts; o && o->name; o++) {
         char left[64];
+        if (!o->help)
+            continue;
         snprintf(left, sizeof left, "%c%c%s--%s%s%s", o->letter ? '-' : ' ',
                  o->letter ? o->letter : ' ', o->letter ? ", " : "  ", o->name,
                  o->arg ? " " : "", o->arg ? o->arg : "");
@@ -187,9 +191,23 @@ static int run_command(tables_t t, int argc, char **argv)
     return BG_EXIT_USAGE;
 }
 
+/* A descriptor opened later must not become stdout because the caller closed it; and a
+ * reader that left is an error of write, not the end of the program. */
+static void settle_stdio(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
+    signal(SIGPIPE, SIG_IGN);
+}
+
 int bg_cli_main(int argc, char **argv, tables_t tables,
                 int (*fallback)(int argc, char **argv))
 {
+    settle_stdio();
     if (argc < 2 || (argv[1][0] == '-' && strcmp(argv[1], "--help") &&
                      strcmp(argv[1], "-h") && strcmp(argv[1], "--version")))
         return fallback(argc, argv);

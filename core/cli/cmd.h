@@ -28,7 +28,7 @@ struct bg_opt {
     const char *name; /* long, without dashes */
     char letter;      /* or 0 */
     const char *arg;  /* "ID", or NULL = a flag */
-    const char *help;
+    const char *help; /* NULL: between our own programs, not shown */
 };
 
 struct bg_cmd {
