@@ -1,0 +1,287 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# run and exec, end to end, in real local sandboxes: what comes out, and how it ends.
+import json
+import os
+import signal
+import subprocess
+
+import lib
+from lib import Home, eq, has, test, wait_for
+
+H = Home().start()
+
+
+@test
+def approved_code_runs_and_prints():
+    r = H.approved_run("print(sum(range(10)))")
+    eq((r.rc, r.out), (0, b"45\n"), r)
+    eq(r.why.count("\n"), 1, "one line says where to look")
+    has(r.why, "waits for a decision")
+
+
+@test
+def waiting_commands_never_print_the_hash():
+    a = H.run("print('hash')")
+    row = H.pending()
+    assert row["sha256"][:12] not in a.read("err").decode()
+    H.approve(row)
+    r = a.wait()
+    assert row["sha256"][:12] not in r.text + r.why, r
+    a = H.run("print('hash')", "--json")
+    row = H.pending()
+    H.approve(row)
+    r = a.wait()
+    assert row["sha256"][:12] not in r.text + r.why, r
+
+
+@test
+def the_programs_exit_code_is_ours():
+    eq(H.approved_run("import sys; sys.exit(7)").rc, 7)
+    eq(H.approved_run("kill -9 $$", lang="bash").rc, 137)
+
+
+@test
+def language_comes_from_the_files_name():
+    a = H.agent("run", H.file("x.sh", "echo from sh"))
+    H.approve(H.pending())
+    eq(a.wait().out, b"from sh\n")
+    r = H.cmd("run", H.file("x.unknown", "x"))
+    eq(r.rc, 2)
+    has(r.why, "--lang")
+
+
+@test
+def output_is_the_exact_bytes():
+    code = "import sys\nsys.stdout.buffer.write(bytes(range(256)) * 3)\nsys.stderr.buffer.write(b'\\xff\\xfe\\x1b[31mred')"
+    r = H.approved_run(code)
+    eq(r.out, bytes(range(256)) * 3)
+    has(r.err, b"\xff\xfe\x1b[31mred")
+
+
+@test
+def lines_arrive_before_the_end():
+    a = H.run("for i in 1 2 3; do echo line $i; sleep 1; done", lang="bash")
+    H.approve(H.pending())
+    wait_for("the first line", lambda: b"line 1\n" in a.read("out"))
+    assert not a.ended(), "the line came with the end only"
+    eq(a.wait().out, b"line 1\nline 2\nline 3\n")
+
+
+@test
+def output_is_cut_at_1_mib_and_the_program_goes_on():
+    r = H.approved_run("import sys\nsys.stdout.write('x' * 3000000)\nsys.stdout.flush()\nsys.exit(3)")
+    eq((r.rc, len(r.out)), (3, 1048576), r.why)
+    has(r.why, "stdout was cut")
+    a = H.run("print('y' * 3000000)", "--json")
+    H.approve(H.pending())
+    j = json.loads(a.wait().out)
+    eq((j["stdoutTruncated"], j["stdoutBytes"], len(j["stdout"])), (True, 3000001, 1048576))
+
+
+@test
+def timeout_is_124_and_leaves_nothing():
+    mark = f"61.{os.getpid()}"
+    a = H.run(f"sleep {mark} & sleep {mark}", "--timeout", "2s", lang="bash")
+    H.approve(H.pending())
+    r = a.wait()
+    eq(r.rc, 124, r)
+    has(r.why, "boxgate: timed_out: ")
+    wait_for("nothing left of it", lambda: not alive(mark), 1)
+
+
+def alive(mark):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                argv = f.read().split(b"\0")
+        except OSError:
+            continue
+        if argv[:2] == [b"sleep", mark.encode()]:
+            return True
+    return False
+
+
+@test
+def denied_is_125_with_the_reason_last():
+    a = H.run("print('no')")
+    row = H.pending()
+    H.ok("deny", str(row["id"]), "--reason", "not today")
+    r = a.wait()
+    eq((r.rc, r.out), (125, b""), r)
+    eq(r.why.splitlines()[-1], "boxgate: denied: not today")
+
+
+@test
+def json_says_status_and_started():
+    a = H.run("print('j1')", "--json")
+    row = H.pending()
+    H.ok("deny", str(row["id"]))
+    r = a.wait()
+    j = json.loads(r.out)
+    eq((r.rc, j["status"], j["started"], j["exitCode"]), (125, "denied", False, None), j)
+    a = H.run("import sys; sys.stdout.buffer.write(b'\\xff'); sys.exit(4)", "--json")
+    H.approve(H.pending())
+    r = a.wait()
+    j = json.loads(r.out)
+    eq((r.rc, j["status"], j["started"], j["exitCode"]), (4, "done", True, 4), j)
+    eq(j["stdout"], {"base64": "/w=="})
+
+
+@test
+def ctrl_c_while_pending_cancels():
+    a = H.run("print('c1')")
+    row = H.pending()
+    a.kill(signal.SIGINT)
+    r = a.wait()
+    eq(r.rc, 130, r)
+    wait_for("its record", lambda: H.audit("request.finished", id=row["id"], state="cancelled"))
+    r = H.approve(row)
+    assert r.rc in (3, 4), r
+
+
+@test
+def ctrl_c_while_running_kills():
+    mark = f"62.{os.getpid()}"
+    a = H.run(f"echo go; sleep {mark}", lang="bash")
+    H.approve(H.pending())
+    wait_for("the run", lambda: a.read("out") and alive(mark))
+    a.kill(signal.SIGINT)
+    eq(a.wait().rc, 130)
+    wait_for("the program to be gone", lambda: not alive(mark), 2)
+
+
+@test
+def a_reader_that_leaves_ends_it():
+    script = f"'{lib.BIN}' run --lang bash | head -n 1"
+    a = lib.Agent(H, ["sh", "-c", script], b"while echo more; do :; done")
+    H.approve(H.pending())
+    r = a.wait()
+    eq((r.rc, r.out), (0, b"more\n"), r)
+    wait_for("the request to end", lambda: not [x for x in H.audit() if x["event"] == "request.started" and
+                                               not H.audit("request.finished", id=x["id"])])
+
+
+@test
+def unknown_language_is_refused_before_anyone_is_asked():
+    r = H.run("x", lang="cobol").wait()
+    eq(r.rc, 125)
+    has(r.why, "cobol")
+    eq(H.rows(), [])
+
+
+@test
+def unknown_profile_and_session():
+    r = H.run("print(1)", "--profile", "nosuch").wait()
+    eq(r.rc, 125)
+    has(r.why, "nosuch")
+    r = H.agent("exec", "nosuch", "--", "true").wait()
+    eq(r.rc, 125)
+    has(r.why, "no such session")
+    r = H.cmd("run", "--session", "../x", "--lang", "python", stdin=b"1")
+    eq(r.rc, 2)
+    has(r.why, "session id")
+
+
+@test
+def a_named_session_keeps_its_files():
+    r = H.approved_run("open('kept', 'w').write('hello')", "--session", "keep-1")
+    eq(r.rc, 0, r)
+    r = H.approved_run("print(open('kept').read())", "--session", "keep-1")
+    eq(r.out, b"hello\n", r)
+    wait_for("just this session", lambda: sessions() == ["keep-1"])
+    has(H.ok("session", "show", "keep-1").text, "keep-1")
+    H.ok("session", "rm", "keep-1")
+    H.ok("session", "rm", "keep-1")
+    eq(sessions(), [])
+
+
+def sessions():
+    return [s["id"] for s in json.loads(H.ok("sessions", "--json").out)]
+
+
+@test
+def exec_gives_the_exact_arguments():
+    H.ok("session", "create", "--id", "ex-1")
+    a = H.agent("exec", "ex-1", "--env", "GREETING=hello  there", "--", "/usr/bin/env", "python3", "-c",
+                "import os,sys; print(sys.argv[1:], os.environ['GREETING'])", "a b", "", "*", "--json")
+    r = H.approve(H.pending())
+    eq(r.rc, 0, r)
+    r = a.wait()
+    eq(r.text, "['a b', '', '*', '--json'] hello  there\n", r)
+    a = H.agent("exec", "ex-1", "--input", "-", "--cwd", ".", "--", "cat", stdin=b"\x00\xffbytes")
+    H.approve(H.pending())
+    eq(a.wait().out, b"\x00\xffbytes")
+    H.ok("session", "rm", "--all")
+
+
+@test
+def exec_waits_for_a_slow_reader_and_loses_nothing():
+    H.ok("session", "create", "--id", "slow-1")
+    n = 8 * 1024 * 1024
+    out = os.path.join(H.tmp, "slow.out")
+    script = f"'{lib.BIN}' exec slow-1 -- head -c {n} /dev/zero | (sleep 1; cat) >'{out}'"
+    a = lib.Agent(H, ["sh", "-c", script])
+    H.approve(H.pending())
+    a.wait()
+    eq(os.path.getsize(out), n)
+    H.ok("session", "rm", "slow-1")
+
+
+@test
+def network_is_not_there():
+    r = H.approved_run("import socket\nsocket.create_connection(('1.1.1.1', 53), 3)")
+    eq(r.rc, 1, r)
+    has(r.why, "OSError")
+
+
+@test
+def on_a_terminal_output_is_rendered():
+    import pty
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execve("/usr/bin/setsid", ["setsid", "-w", lib.BIN, "run", "--lang", "python", H.file(
+            "tty.py", "print('\\x1b]0;title\\x07\\x1b[31mred\\x1b[0m \\x9b2J end')")], dict(H.env, TERM="xterm"))
+    # The command is our grandchild here, so this test may not decide; a grandchild of nobody does.
+    row = H.pending()
+    lib.Agent(H, [lib.BIN, "approve", str(row["id"]), "--sha", row["sha256"], *(
+        ["--ack", ",".join(row["hazards"])] if row["hazards"] else [])]).wait()
+    out = b""
+    while True:
+        try:
+            d = os.read(fd, 65536)
+        except OSError:
+            break
+        if not d:
+            break
+        out += d
+    os.waitpid(pid, 0)
+    os.close(fd)
+    has(out, b"red")
+    assert b"\x1b]0" not in out and b"\x9b" not in out and b"\x07" not in out, out
+
+
+@test
+def closed_stdout_does_not_hurt():
+    r = lib.Agent(H, ["sh", "-c", f"'{lib.BIN}' run --lang python >&-"], b"print('nobody reads')")
+    row = H.pending()
+    H.approve(row)
+    assert r.wait().rc in (0, 130), r.wait()
+    p = subprocess.run(["sh", "-c", f"'{lib.BIN}' help >&-; '{lib.BIN}' sessions --json >&-; true"], env=H.env)
+    eq(p.returncode, 0)
+
+
+@test
+def every_request_is_in_the_record():
+    has(H.ok("audit", "verify").text, "audit: ok")
+    done = {r["id"] for r in H.audit("request.finished")}
+    eq({r["id"] for r in H.audit("request.received")} - done, set())
+    for r in H.audit("request.started"):
+        assert H.audit("request.decided", id=r["id"], decision="approve"), r
+    assert not any("GREETING=hello" in json.dumps(r) for r in H.audit()), "env values are never recorded"
+
+
+try:
+    lib.main()
+finally:
+    H.close()
