@@ -155,6 +155,9 @@ bool local_uid_of(pid_t pid, uint32_t *uid);
 bool local_kill_exact(pid_t pid, uint64_t start, int signo);
 /* SIGKILL to the children pid has now. */
 void local_kill_children(pid_t pid);
+/* SIGKILL to every bwrap in the session that leader led; nothing if the pid is another's by
+ * now. */
+void local_kill_session(pid_t leader, uint64_t leader_start);
 
 /* ---- uids (local_uid.c): one per live sandbox, over all servers of this machine ---- */
 struct local_uid {

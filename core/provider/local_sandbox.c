@@ -124,6 +124,8 @@ static bool kill_round(struct local_sandbox *s, int64_t elapsed)
             kill_monitor(s);
         return false;
     }
+    if (s->monitor > 0 && s->record.child <= 0)
+        local_kill_session(s->monitor, s->record.monitor_start);
     return !s->group_made || local_cgroup_kill(&s->group) == 0;
 }
 
@@ -400,6 +402,16 @@ static bool open_fds(const struct local_sandbox *s, int fds[LOCAL_FD_COUNT],
     return true;
 }
 
+/* The end for writing can be read too: so a server that dies in the middle of a creation
+ * does not make bwrap's write fail, which would leave its child waiting for ever. */
+static int reopen_both_ways(int fd)
+{
+    char path[32];
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return open(path, O_RDWR | O_CLOEXEC);
+}
+
 static bool open_pipes(struct local_sandbox *s, int *info_w, int *err_w,
                        struct bg_error *err)
 {
@@ -408,9 +420,12 @@ static bool open_pipes(struct local_sandbox *s, int *info_w, int *err_w,
 
     s->info_fd = info[0];
     s->err_fd = text[0];
-    *info_w = info[1];
     *err_w = text[1];
-    if (!ok || fcntl(info[0], F_SETFL, O_NONBLOCK) != 0 ||
+    if (ok) {
+        *info_w = reopen_both_ways(info[1]);
+        close(info[1]);
+    }
+    if (!ok || *info_w < 0 || fcntl(info[0], F_SETFL, O_NONBLOCK) != 0 ||
         fcntl(text[0], F_SETFL, O_NONBLOCK) != 0)
         return bg_fail(err, BG_ERR_IO, errno, "making a pipe");
     return true;

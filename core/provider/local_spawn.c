@@ -4,6 +4,7 @@
  * writes itself into them, which the loop's general child helper can't do. The parent holds
  * a pidfd: its end shows by poll, and a signal can never hit a recycled pid.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -186,6 +187,29 @@ bool local_kill_exact(pid_t pid, uint64_t start, int signo)
     if (fd < 0 || local_start_time(pid) != start) /* the pidfd pins the pid from here on */
         return false;
     return syscall(SYS_pidfd_send_signal, fd, signo, NULL, 0) == 0;
+}
+
+/* bwrap's child waits for its parent before it becomes anything; a parent killed just then
+ * leaves it waiting for ever, known to nobody. It still is in the session that the parent
+ * led, and the kernel gives no pid anew that names a session in use. */
+void local_kill_session(pid_t leader, uint64_t leader_start)
+{
+    uint64_t now = local_start_time(leader);
+    DIR *d = now == 0 || now == leader_start ? opendir("/proc") : NULL;
+    struct dirent *e;
+
+    while (leader > 1 && d && (e = readdir(d))) {
+        pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+        char buf[1024];
+        const char *tail;
+        int session = 0;
+        if (pid > 1 && stat_tail(pid, buf, sizeof buf, &tail) &&
+            sscanf(tail + 2, "%*c %*d %*d %d", &session) == 1 && session == leader &&
+            strstr(buf, "(bwrap)"))
+            kill(pid, SIGKILL);
+    }
+    if (d)
+        closedir(d);
 }
 
 void local_kill_children(pid_t pid)

@@ -125,9 +125,10 @@ static void sweep_record(struct local_sweep *s, const char *ref)
     if (!s->dry_run) {
         /* The child is PID 1 of the sandbox: everything in it dies with it. */
         local_kill_exact(r.child, r.child_start, SIGKILL);
-        if (local_start_time(r.monitor) == r.monitor_start)
+        if (r.monitor_start && local_start_time(r.monitor) == r.monitor_start)
             local_kill_children(r.monitor);
         local_kill_exact(r.monitor, r.monitor_start, SIGKILL);
+        local_kill_session(r.monitor, r.monitor_start);
         while (local_start_time(r.child) == r.child_start && r.child_start &&
                bg_mono_ms() < until)
             pause_ms(2);
@@ -143,14 +144,22 @@ static void sweep_record(struct local_sweep *s, const char *ref)
     local_record_clear(&r);
 }
 
-/* Names in dir, without those of live sandboxes. */
+static bool held(char *const *names, const char *name)
+{
+    for (; names && *names; names++)
+        if (strcmp(*names, name) == 0)
+            return true;
+    return false;
+}
+
+/* Names in dir, each once, without those of live sandboxes. */
 static void list(const struct local_sweep *s, const char *dir, char ***names)
 {
     DIR *d = opendir(dir);
     struct dirent *e;
 
     while (d && (e = readdir(d)))
-        if (e->d_name[0] != '.' && !is_live(s, e->d_name))
+        if (e->d_name[0] != '.' && !is_live(s, e->d_name) && !held(*names, e->d_name))
             bg_strv_push(names, e->d_name);
     if (d)
         closedir(d);
@@ -213,6 +222,18 @@ static bool link_in_use(const char *link)
     return found || !f;
 }
 
+/* The sandbox that the folder belongs to may live without its server. */
+static bool group_runs(const struct local_sweep *s, const char *link)
+{
+    bg_autofree char *name =
+        bg_xasprintf(LOCAL_GROUP_PREFIX "%s", link + strlen(LOCAL_LINK_PREFIX));
+    struct local_cgroup g = group_named(s, name);
+    bool runs = !group_empty(&g);
+
+    local_cgroup_clear(&g);
+    return runs;
+}
+
 static void one_link(struct local_sweep *s, const char *name)
 {
     enum owner o = s->link_private ? OWNER_SELF : owner_of(s, LOCAL_LINK_PREFIX, name);
@@ -220,7 +241,7 @@ static void one_link(struct local_sweep *s, const char *name)
     bool used;
     if (o == OWNER_NONE || (o == OWNER_OTHER && !s->foreign))
         return;
-    used = o == OWNER_OTHER && link_in_use(path);
+    used = o == OWNER_OTHER && (link_in_use(path) || group_runs(s, name));
     if (o == OWNER_SELF)
         note(s, "link folder %s", path);
     else

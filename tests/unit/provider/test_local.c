@@ -578,6 +578,46 @@ static void sweep(bool foreign, bool dry_run, struct box_run *r)
     assert_true(box_wait(env.loop, &r->done));
 }
 
+/* A server with the same folders, in a process that ends in the middle of a creation. */
+static void die_after(int64_t us)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        struct box_env e = {.loop = bg_loop_new(), .config = env.config};
+        const struct bg_provider_env pe = {.loop = e.loop,
+                                           .config = env.config,
+                                           .paths = &env.paths,
+                                           .guest_path = env.guest,
+                                           .instance = env.instance};
+        int64_t until = bg_mono_us() + us;
+        bg_provider_local.open(&pe, box_opened, &e); /* the trial run is a creation, too */
+        while (bg_mono_us() < until)
+            bg_loop_turn(e.loop, 1);
+        _exit(0);
+    }
+    waitpid(pid, NULL, 0);
+}
+
+/* C110: bwrap's child waits for its parent; whoever dies when, nothing may wait for ever.
+ */
+static void c110_a_server_that_dies_in_a_creation_leaves_nothing(void **state)
+{
+    struct box_run r;
+    size_t alone = box_processes(&env);
+    int64_t until;
+
+    (void)state;
+    for (int64_t us = 0; us < 30000; us += 1500)
+        die_after(us);
+    sweep(false, false, &r);
+    box_run_clear(&r);
+    for (until = bg_mono_ms() + 5000; box_processes(&env) != alone && bg_mono_ms() < until;)
+        box_turn_for(env.loop, 20);
+    assert_int_equal(box_processes(&env), alone);
+    sh_prints("echo still here", "still here\n");
+}
+
 /* A server that dies at once: its sandbox stays, and the next one with the same folders
  * finds and removes it, but not what is live. */
 static void c110_sweep_removes_a_dead_servers_sandbox_only(void **state)
@@ -723,6 +763,7 @@ static void as_a_plain_user(void **state)
         cmocka_unit_test(quick_output_is_never_lost),                                      \
         cmocka_unit_test(two_sandboxes_share_no_uid),                                      \
         cmocka_unit_test(c110_sweep_removes_a_dead_servers_sandbox_only),                  \
+        cmocka_unit_test(c110_a_server_that_dies_in_a_creation_leaves_nothing),            \
         cmocka_unit_test(nothing_is_left_behind)
 
 int main(void)
