@@ -16,7 +16,11 @@ static struct bg_audit_reader *open_store(struct bg_error *err)
     bg_digest_init();
     if (!bg_paths_init(&paths, NULL, err))
         return NULL;
-    struct bg_audit_reader *r = bg_audit_reader_open(paths.state, err);
+    struct bg_audit_reader *r = NULL;
+    if (access(paths.state, F_OK))
+        bg_fail(err, BG_ERR_NOT_FOUND, 0, "there is no audit store at %s", paths.state);
+    else
+        r = bg_audit_reader_open(paths.state, err);
     bg_paths_free(&paths);
     return r;
 }
