@@ -86,6 +86,7 @@
 #define BG_PENDING_PER_UID 32
 #define BG_PENDING_MAX 256
 #define BG_SESSIONS_MAX 256
+#define BG_SERVER_FILES 4096 /* open descriptors the server asks for */
 #define BG_FINAL_KEPT 256             /* final requests that can still be looked at */
 #define BG_RESULTS_KEPT_BYTES 8388608 /* of their results, together */
 #define BG_DENY_ENTRIES 1024          /* denied bytes that are remembered */

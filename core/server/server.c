@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -368,6 +369,17 @@ static int exit_code_of(const struct bg_error *err)
     return err->code == BG_ERR_CONFIG ? 2 : 1;
 }
 
+/* About three descriptors a sandbox and one a client; the usual soft limit of 1,024 is
+ * short of that at BG_SESSIONS_MAX. */
+static void raise_file_limit(void)
+{
+    struct rlimit rl;
+    if (getrlimit(RLIMIT_NOFILE, &rl) || rl.rlim_cur >= BG_SERVER_FILES)
+        return;
+    rl.rlim_cur = rl.rlim_max < BG_SERVER_FILES ? rl.rlim_max : BG_SERVER_FILES;
+    setrlimit(RLIMIT_NOFILE, &rl);
+}
+
 int bg_server_main(const struct bg_server_opts *o)
 {
     struct bg_error err = {0};
@@ -380,8 +392,10 @@ int bg_server_main(const struct bg_server_opts *o)
     /* Code and answers pass through this memory; no other process of the uid may read it.
      */
     prctl(PR_SET_DUMPABLE, 0);
-    /* A full or limited disk is an error the audit reports (and then denies), not a death. */
+    /* A full or limited disk is an error the audit reports (and then denies), not a death.
+     */
     signal(SIGXFSZ, SIG_IGN);
+    raise_file_limit();
     umask(077);
     bool ok = bg_paths_create(o->paths, &err);
     if (ok) {
