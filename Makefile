@@ -86,6 +86,9 @@ REPLAY   := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/replay/%,$(FUZZ_SRC))
 FUZZ     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
 BENCH    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(BENCH_SRC))
 HEADLESS := $(BUILD)/tests/headless
+# The program once more, with crash points: only the files that have some are compiled again.
+FAULT_OBJ := $(patsubst %.c,$(BUILD)/crash/%.o,$(shell grep -l 'base/fault\.h' core/*/*.c))
+FAULTBIN  := $(BUILD)/boxgate-fault
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -105,6 +108,15 @@ $(APPLIB): $(APP_OBJ)
 $(BIN): $(call obj,tui/main.c) $(APPLIB) $(LIB)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(BG_CFLAGS) $(BG_LDFLAGS) -o $@ $^ $(CORE_LIBS) $(TUI_LIBS)
+
+$(FAULTBIN): $(call obj,tui/main.c) $(FAULT_OBJ) $(APPLIB) $(LIB)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(BG_CFLAGS) $(BG_LDFLAGS) -o $@ $^ $(CORE_LIBS) $(TUI_LIBS)
+
+$(BUILD)/crash/%.o: %.c $(BUILD)/.flags
+	@mkdir -p $(@D)
+	@echo "  CC      $< (crash points)"
+	$(Q)$(CC) $(BG_CPPFLAGS) -DBG_FAULT=1 $(BG_CFLAGS) -MMD -MP -c -o $@ $<
 
 # The guest lives in other people's images: static, no sanitizer, no position-independent tricks.
 $(GUEST): $(patsubst %.c,$(BUILD)/guest/%.o,$(GUEST_SRC))
@@ -164,7 +176,7 @@ export UBSAN_OPTIONS ?= print_stacktrace=1
 # The private engines that engine tests started end with the run, whatever its result.
 ENGINES_STOP = code=$$?; tests/tools/engine stop; exit $$code
 
-test-build: all $(UNIT) $(SCREEN) $(REPLAY) $(HEADLESS)
+test-build: all $(UNIT) $(SCREEN) $(REPLAY) $(HEADLESS) $(FAULTBIN)
 
 test: test-build ## unit, flow, screen, real engines, corpora replay (ends with the summary line)
 	@$(TEST_ENV) tests/run.sh $(UNIT) $(HEADLESS) $(REPLAY) $(SCREEN) $(FLOW_TESTS) $(ENGINE_TESTS); $(ENGINES_STOP)
@@ -172,7 +184,7 @@ test: test-build ## unit, flow, screen, real engines, corpora replay (ends with 
 test-unit: test-build ## unit tests, screens and corpora only
 	@$(TEST_ENV) tests/run.sh $(UNIT) $(HEADLESS) $(REPLAY) $(SCREEN)
 
-test-flow: all ## flow tests only (real server, real local sandboxes)
+test-flow: all $(FAULTBIN) ## flow tests only (real server, real local sandboxes)
 	@$(TEST_ENV) tests/run.sh $(FLOW_TESTS)
 
 test-engine: all ## real dockerd and podman only
