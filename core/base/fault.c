@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 void bg_fault_point(const char *name)
 {
@@ -18,8 +19,13 @@ void bg_fault_point(const char *name)
     size_t n = colon ? (size_t)(colon - at) : strlen(at);
     if (strlen(name) != n || memcmp(at, name, n) != 0)
         return;
-    long want = colon ? strtol(colon + 1, NULL, 10) : 1;
-    if (atomic_fetch_add(&hits, 1) + 1 == want)
+    char *end = NULL;
+    long want = colon ? strtol(colon + 1, &end, 10) : 1;
+    long ms = end && *end == ':' ? strtol(end + 1, NULL, 10) : 0;
+    if (atomic_fetch_add(&hits, 1) + 1 == want) {
+        struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+        nanosleep(&t, NULL);
         raise(SIGKILL);
+    }
 }
 #endif

@@ -36,6 +36,11 @@ HOURS_4 = 14400000
 HOME_ROUNDS = 250   # then a new store: the whole chain is read after every crash
 
 
+def stalls(points):
+    """Points before a commit, where a server that does not wait for it would run on."""
+    return [p for p in points if p in ("audit.begin", "audit.commit")]
+
+
 def points():
     """Every name that the sources know."""
     found = set()
@@ -230,7 +235,7 @@ class Instance:
         if "BOXGATE_GUEST" in os.environ:
             env["BOXGATE_GUEST"] = os.environ["BOXGATE_GUEST"]
         if fault:
-            env["BG_FAULT_AT"] = f"{fault[0]}:{fault[1]}"
+            env["BG_FAULT_AT"] = ":".join(map(str, fault))
         with open(os.path.join(self.tmp, "log"), "w") as log:
             self.proc = subprocess.Popen([self.binary, "server", "--foreground"], env=env, stdin=subprocess.DEVNULL,
                                          stdout=log, stderr=log)
@@ -382,6 +387,7 @@ class Harness:
         rnd.shuffle(steps)
         for step in steps:
             step()
+        self.again(op, first)
         if rnd.random() < 0.3:
             op.call("session.close", all=True)
         assert pending["state"] == "pending", pending
@@ -395,6 +401,16 @@ class Harness:
         self.decide(op, a, "approve")
         res = agent.call("request.wait", approvalId=a["approvalId"], sha256=a["sha256"], waitMs=20000)
         assert res["state"] == "done" and res["result"]["stdout"] == "done\n", res
+
+    def again(self, op, agent):
+        """In a sandbox that is there: nothing stands between decision and run but the record."""
+        end = time.monotonic() + 20 * SLOW
+        while self.token(1) not in self.inst.tokens():
+            if self.inst.ended():
+                raise Dead
+            assert time.monotonic() < end, "the long program does not run"
+            time.sleep(0.002)
+        self.decide(op, self.ask(agent, self.token(8), "short"), "approve")
 
     def detach(self, op, claim):
         """Decided while nobody waits; claimed by its owner or not."""
@@ -490,7 +506,7 @@ class Harness:
         return mine
 
     def once(self, fault, when, owed):
-        """One server, from its start to its end. fault: (name, hit) or None; when: seconds until SIGKILL or
+        """One server, from its start to its end. fault: (name, hit[, ms of waiting]) or None; when: seconds until SIGKILL or
         None. Returns (what is owed now, True if the crash point was reached)."""
         self.round += 1
         rnd = random.Random(f"{self.seed}.{self.round}")

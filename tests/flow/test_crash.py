@@ -13,13 +13,15 @@ import crash_lib
 from crash_lib import SLOW
 
 SECONDS = float(os.environ.get("CRASH_SECONDS", "18"))
+STALL_MS = 60
 
 
 def plan(seed, points, harness):
     """Early hits of every point, mixed with random moments; then random ones until time is up."""
     rnd = random.Random(seed)
     faults = [(p, n) for p in points for n in (1, 2, 3)] + [
-        (p, rnd.randint(4, 16)) for p in points if p.startswith("audit.") for _ in range(2)]
+        (p, rnd.randint(4, 16)) for p in points if p.startswith("audit.") for _ in range(2)] + [
+        (p, n, STALL_MS) for p in crash_lib.stalls(points) for n in range(4, 18)]
     rnd.shuffle(faults)
     while True:
         fault = faults.pop() if faults and rnd.random() < 0.8 else None

@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import crash_lib  # noqa: E402
 
 ROUNDS = int(os.environ.get("CRASH_ROUNDS", "4000"))
+STALL_MS = 60
 MISSES = 4  # the order of the steps varies; so many times not reached: there is no such hit
 
 
@@ -31,6 +32,8 @@ def plan(seed, points, harness):
     rnd = random.Random(seed)
     while harness.round < ROUNDS:
         if rnd.random() < 0.2:
+            yield (rnd.choice(crash_lib.stalls(points)), rnd.randint(1, 24), STALL_MS), None
+        elif rnd.random() < 0.2:
             yield (rnd.choice(points), rnd.randint(1, 20)), None
         else:
             yield None, rnd.random() * 1.2 * harness.span
