@@ -104,6 +104,29 @@ def a_hazard_may_be_approved_by_name():
 
 
 @test
+def on_a_terminal_approve_prints_what_it_decides():
+    import pty
+    a = H.run("print('shown first')")
+    row = H.pending()
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execve(lib.BIN, [lib.BIN, "approve", str(row["id"]), "--sha", row["sha256"]], dict(H.env, TERM="xterm"))
+    out = b""
+    try:
+        while True:
+            d = os.read(fd, 65536)
+            if not d:
+                break
+            out += d
+    except OSError:
+        pass
+    eq(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0, out)
+    os.close(fd)
+    assert out.index(b"line 1: print('shown first')") < out.index(b"approved: #"), out
+    eq(a.wait().out, b"shown first\n")
+
+
+@test
 def terminal_codes_in_a_purpose_or_reason_never_reach_a_terminal():
     with H.rpc("agent") as c:
         n = c.send("request.submit", kind="run_code", waitMs=20000, purpose="\x1b]0;x\x07\u202e",

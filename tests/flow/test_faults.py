@@ -171,6 +171,22 @@ def running_out_of_memory_is_said():
 
 
 @test
+def a_foreground_server_serves_and_ends_cleanly():
+    with Home() as h:
+        s = h.agent("server", "--foreground")
+        wait_for("its socket", lambda: os.path.exists(os.path.join(h.runtime, "operator.sock")))
+        eq(h.approved_run("print('fg')").out, b"fg\n")
+        r = h.cmd("server", "--foreground")
+        eq(r.rc, 1, r)
+        has(r.why, "another server")
+        s.kill(signal.SIGTERM)
+        r = s.wait(40)
+        eq(r.rc, 0, r)
+        assert b"Sanitizer" not in r.err, r
+        eq(os.path.exists(os.path.join(h.runtime, "operator.sock")), False)
+
+
+@test
 def the_logs_hold_no_code_and_no_output():
     with Home().start() as h:
         h.approved_run("print('SECRET' + '-WORD')")
