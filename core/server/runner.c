@@ -501,14 +501,11 @@ cJSON *runner_request_json(struct bg_server *s, struct bg_request *r, bool full)
     if (!full || !ses)
         return o;
     bg_autojson cJSON *row = bg_session_json(ses);
-    static const char *const take[][2] = {{"calls", "earlierRuns"},
-                                          {"changedOutside", "changedOutside"},
-                                          {"notEnforced", "notEnforced"}};
+    /* As they are now; the request's own are of the moment it was prepared. */
+    static const char *const take[] = {"changedOutside", "notEnforced"};
     for (size_t i = 0; i < bg_countof(take); i++) {
-        cJSON *v = cJSON_DetachItemFromObjectCaseSensitive(row, take[i][0]);
-        cJSON_DeleteItemFromObjectCaseSensitive(o, take[i][1]);
-        if (v)
-            bg_jset(o, take[i][1], v);
+        cJSON_DeleteItemFromObjectCaseSensitive(o, take[i]);
+        bg_jset(o, take[i], cJSON_DetachItemFromObjectCaseSensitive(row, take[i]));
     }
     return o;
 }

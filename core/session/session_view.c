@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Finding sessions and reading what they are. */
+#include "core/base/clock.h"
 #include "core/session/session_int.h"
 
 struct bg_session *bg_session_find(struct bg_sessions *ss, const char *id)
@@ -96,6 +97,13 @@ static cJSON *list_json(char *const *v)
     return a;
 }
 
+static int64_t idle_ms(const struct bg_session *s)
+{
+    int64_t ms = bg_wall_ms() - s->used_wall_ms;
+
+    return s->holds > 0 || s->n_runs > 0 || ms < 0 ? 0 : ms;
+}
+
 cJSON *bg_session_json(const struct bg_session *s)
 {
     const struct bg_sandbox *sb = s->sandbox;
@@ -109,17 +117,20 @@ cJSON *bg_session_json(const struct bg_session *s)
     bg_jset_str(o, "profile", s->spec->profile);
     bg_jset_str(o, "provider", s->spec->provider);
     bg_jset_str(o, "image", s->spec->image);
+    bg_jset_str(o, "imageId", s->spec->image_id);
     bg_jset_str(o, "network", s->spec->network);
     bg_jset_str(o, "name", sb ? sb->name : NULL);
-    bg_jset_time(o, "openedAt", s->opened_wall_ms);
+    bg_jset_time(o, "createdAt", s->opened_wall_ms);
     bg_jset_time(o, "startedAt", sb ? sb->started_wall_ms : -1);
     bg_jset_time(o, "usedAt", s->used_wall_ms);
+    bg_jset_int(o, "idleMs", idle_ms(s));
     bg_jset_bool(o, "once", s->once);
     bg_jset_bool(o, "fresh", s->fresh);
     bg_jset_bool(o, "changedOutside", s->changed_outside);
     bg_jset_int(o, "running", (int64_t)s->n_runs);
-    bg_jset_int(o, "runs", (int64_t)s->runs_done);
-    bg_jset_int(o, "waiting", (int64_t)s->holds);
+    bg_jset_int(o, "calls", (int64_t)s->runs_done);
+    /* A request holds its session until it is final, so also while it runs. */
+    bg_jset_int(o, "pending", (int64_t)(s->holds > s->n_runs ? s->holds - s->n_runs : 0));
     bg_jset(o, "notEnforced", list_json(sb ? sb->not_enforced : s->spec->not_enforced));
     bg_jset(o, "spec", bg_spec_json(s->spec, false));
     return o;

@@ -3,6 +3,7 @@
 # run and exec, end to end, in real local sandboxes: what comes out, and how it ends.
 import json
 import os
+import re
 import signal
 import subprocess
 
@@ -187,9 +188,15 @@ def unknown_profile_and_session():
 def a_named_session_keeps_its_files():
     r = H.approved_run("open('kept', 'w').write('hello')", "--session", "keep-1")
     eq(r.rc, 0, r)
-    r = H.approved_run("print(open('kept').read())", "--session", "keep-1")
-    eq(r.out, b"hello\n", r)
+    a = H.run("print(open('kept').read())", "--session", "keep-1")
+    row = H.pending()
+    has(H.ok("show", str(row["id"])).text, "session: keep-1, 1 earlier runs")
+    H.approve(row)
+    eq(a.wait().out, b"hello\n")
     wait_for("just this session", lambda: sessions() == ["keep-1"])
+    head, line = (re.split("  +", x) for x in H.ok("sessions").text.splitlines())
+    told = dict(zip(head, line))
+    eq((told["CALLS"], told["PENDING"], told["CREATED"][:2]), ("2", "0", "20"), told)
     has(H.ok("session", "show", "keep-1").text, "keep-1")
     H.ok("session", "rm", "keep-1")
     H.ok("session", "rm", "keep-1")

@@ -179,7 +179,14 @@ static void json_tells_what_it_is(void **state)
     assert_string_equal(cJSON_GetObjectItem(j, "id")->valuestring, "shown");
     assert_string_equal(cJSON_GetObjectItem(j, "state")->valuestring, "live");
     assert_string_equal(cJSON_GetObjectItem(j, "provider")->valuestring, "local");
-    assert_int_equal(cJSON_GetObjectItem(j, "runs")->valueint, 1);
+    assert_int_equal(cJSON_GetObjectItem(j, "calls")->valueint, 1);
+    assert_int_equal(cJSON_GetObjectItem(j, "pending")->valueint, 0);
+    assert_non_null(cJSON_GetStringValue(cJSON_GetObjectItem(j, "createdAt")));
+    bg_session_hold(s);
+    bg_autojson cJSON *held = bg_session_json(s);
+    assert_int_equal(cJSON_GetObjectItem(held, "pending")->valueint, 1);
+    assert_int_equal(cJSON_GetObjectItem(held, "idleMs")->valueint, 0);
+    bg_session_release(s);
     close_session(s);
 }
 
