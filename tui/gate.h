@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * May this key approve? The one place that says so, without a screen: the item has been in
+ * front long enough, everything was seen, the connection holds, nothing changed, and for
+ * HIGH the digits were typed. Default: no.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+enum gate_block {
+    GATE_OPEN,
+    GATE_OFFLINE, /* no connection: no decision of any kind */
+    GATE_LOADING, /* approve only: the document is not there, or could not be shown */
+    GATE_OVER,    /* decided, expired or gone */
+    GATE_SENT,    /* an answer is under way */
+    GATE_ARMING,  /* in front for less than armMs: no decision of any kind */
+    GATE_UNSEEN,  /* approve only */
+};
+
+struct gate {
+    int64_t front_ms; /* monotonic; when the item came to the front */
+    int64_t arm_ms;
+    bool online, loaded, pending, sent, seen_all;
+    unsigned discarded; /* keys that came too soon or in a burst */
+};
+
+/* The item was put in front (again): what was typed until now does not count. */
+void gate_front(struct gate *g, int64_t now_ms);
+/* Left to wait until armed; 0 = armed. */
+int64_t gate_arming(const struct gate *g, int64_t now_ms);
+enum gate_block gate_deny(const struct gate *g, int64_t now_ms);
+enum gate_block gate_approve(const struct gate *g, int64_t now_ms);
+/* The typed digits of a HIGH request, exactly the first ones of the hash. */
+bool gate_digits(const char *typed, const char *sha256);
