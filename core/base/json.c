@@ -12,14 +12,26 @@
 
 #define EXACT_MAX (INT64_C(1) << 53)
 
-cJSON *bg_json_parse(const char *p, size_t n, size_t max, struct bg_error *err)
+static cJSON *tree(const char *p, size_t n, struct bg_error *err)
 {
-    if (!bg_json_check(p, n, max, err))
-        return NULL;
     cJSON *j = cJSON_ParseWithLengthOpts(p, n, NULL, 0);
     if (!j)
         bg_fail(err, BG_ERR_PROTOCOL, 0, "JSON: not understood");
     return j;
+}
+
+cJSON *bg_json_parse(const char *p, size_t n, size_t max, struct bg_error *err)
+{
+    return bg_json_check(p, n, max, err) ? tree(p, n, err) : NULL;
+}
+
+cJSON *bg_json_parse_big(const char *p, size_t n, size_t max, struct bg_error *err)
+{
+    bg_autobuf struct bg_buf quoted;
+    bg_buf_init(&quoted, max + max / 8); /* two quotes for at least 16 digits */
+    if (!bg_json_check_big(p, n, max, &quoted, err))
+        return NULL;
+    return tree(quoted.data, quoted.len, err);
 }
 
 /* ---- the reader ---- */

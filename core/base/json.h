@@ -17,6 +17,13 @@
  * characters and within double range, integers within +-2^53, depth <= BG_JSON_DEPTH_MAX,
  * n <= max, nothing but white space around it. The error says what and at which byte. */
 BG_CHECK bool bg_json_check(const char *p, size_t n, size_t max, struct bg_error *err);
+/* The same, but an integer past +-2^53 is taken and becomes a string of its digits in out:
+ * for the answers of programs that count nanoseconds. */
+BG_CHECK bool bg_json_check_big(const char *p, size_t n, size_t max, struct bg_buf *out,
+                                struct bg_error *err);
+/* bg_json_check_big, then the tree. */
+BG_CHECK cJSON *bg_json_parse_big(const char *p, size_t n, size_t max,
+                                  struct bg_error *err);
 /* bg_json_check, then the tree; free with cJSON_Delete (or bg_autojson). */
 BG_CHECK cJSON *bg_json_parse(const char *p, size_t n, size_t max, struct bg_error *err);
 

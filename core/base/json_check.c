@@ -26,6 +26,9 @@ struct scan {
     int depth;
     struct key *keys; /* of all objects that are open, innermost last */
     size_t n_keys, cap_keys;
+    struct bg_buf
+        *big; /* NULL: integers past 2^53 are refused; else the text with those quoted */
+    const char *copied; /* up to here the text is in big */
     struct bg_error *err;
 };
 
@@ -239,6 +242,17 @@ static bool scan_digits(struct scan *s)
     return s->p > at;
 }
 
+/* The number that ends at s->p becomes a string. */
+static bool keep_big(struct scan *s, const char *at)
+{
+    bg_buf_put(s->big, s->copied, (size_t)(at - s->copied));
+    bg_buf_putc(s->big, '"');
+    bg_buf_put(s->big, at, (size_t)(s->p - at));
+    bg_buf_putc(s->big, '"');
+    s->copied = s->p;
+    return true;
+}
+
 static bool scan_number(struct scan *s)
 {
     const char *at = s->p;
@@ -273,7 +287,7 @@ static bool scan_number(struct scan *s)
     static const char border[] = "9007199254740992";
     if (integer && (fabs(v) > EXACT_MAX || (fabs(v) == EXACT_MAX &&
                                             memcmp(first, border, sizeof border - 1) != 0)))
-        return fail_at(s, at, "an integer past 2^53");
+        return s->big ? keep_big(s, at) : fail_at(s, at, "an integer past 2^53");
     return true;
 }
 
@@ -382,17 +396,34 @@ static bool scan_value(struct scan *s)
     }
 }
 
-bool bg_json_check(const char *p, size_t n, size_t max, struct bg_error *err)
+static bool scan_whole(struct scan *s, size_t max)
 {
+    size_t n = (size_t)(s->end - s->base);
     if (n > max)
-        return bg_fail(err, BG_ERR_LIMIT, 0, "JSON: %zu bytes, at most %zu are taken", n,
+        return bg_fail(s->err, BG_ERR_LIMIT, 0, "JSON: %zu bytes, at most %zu are taken", n,
                        max);
-    struct scan s = {.base = p, .p = p, .end = p + n, .err = err};
-    skip_space(&s);
-    bool ok = scan_value(&s);
-    free(s.keys);
+    skip_space(s);
+    bool ok = scan_value(s);
+    free(s->keys);
     if (!ok)
         return false;
-    skip_space(&s);
-    return s.p == s.end || fail_at(&s, s.p, "something after the value");
+    skip_space(s);
+    return s->p == s->end || fail_at(s, s->p, "something after the value");
+}
+
+bool bg_json_check(const char *p, size_t n, size_t max, struct bg_error *err)
+{
+    struct scan s = {.base = p, .p = p, .end = p + n, .err = err};
+    return scan_whole(&s, max);
+}
+
+bool bg_json_check_big(const char *p, size_t n, size_t max, struct bg_buf *out,
+                       struct bg_error *err)
+{
+    struct scan s = {.base = p, .p = p, .end = p + n, .big = out, .copied = p, .err = err};
+    if (!scan_whole(&s, max))
+        return false;
+    bg_buf_put(out, s.copied, (size_t)(s.end - s.copied));
+    return !bg_buf_overflowed(out) ||
+           bg_fail(err, BG_ERR_LIMIT, 0, "JSON: more large numbers than there is room for");
 }

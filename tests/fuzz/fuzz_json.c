@@ -70,6 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(bg_utf8_valid(err.msg, strlen(err.msg)));
     bg_autojson cJSON *j = bg_json_parse(p, size, BG_JSON_HELLO_MAX, &err);
     require(passes == (j != NULL));
+    bg_autojson cJSON *big = bg_json_parse_big(p, size, BG_JSON_HELLO_MAX, &err);
+    require(!j || cJSON_Compare(j, big, 1));
     if (!j)
         return 0;
     json_t *ref = reference(p, size);

@@ -476,6 +476,23 @@ static void numbers_ignore_the_locale(void **state)
     setlocale(LC_NUMERIC, "C");
 }
 
+static void big_integers_are_kept_as_text(void **state)
+{
+    static const char text[] =
+        "{\"timeNano\":1796064259399613094,\"n\":9007199254740992,\"a\":[-9007199254740993,"
+        "18446744073709551615,1.5]}";
+    struct bg_error err;
+
+    (void)state;
+    bg_autojson cJSON *j = bg_json_parse_big(text, strlen(text), 4096, &err);
+    assert_non_null(j);
+    bg_autofree char *out = bg_json_print(j);
+    assert_string_equal(out, "{\"timeNano\":\"1796064259399613094\",\"n\":9007199254740992,"
+                             "\"a\":[\"-9007199254740993\",\"18446744073709551615\",1.5]}");
+    assert_null(bg_json_parse_big("[1,", 3, 4096, &err));
+    assert_null(bg_json_parse_big("1e999", 5, 4096, &err));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -499,6 +516,7 @@ int main(void)
         cmocka_unit_test(pretty),
         cmocka_unit_test(doubles_keep_every_digit),
         cmocka_unit_test(numbers_ignore_the_locale),
+        cmocka_unit_test(big_integers_are_kept_as_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
