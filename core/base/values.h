@@ -86,7 +86,7 @@
 #define BG_PENDING_PER_UID 32
 #define BG_PENDING_MAX 256
 #define BG_SESSIONS_MAX 256
-#define BG_SERVER_FILES 4096 /* open descriptors the server asks for */
+#define BG_SERVER_FILES 4096          /* open descriptors the server asks for */
 #define BG_FINAL_KEPT 256             /* final requests that can still be looked at */
 #define BG_RESULTS_KEPT_BYTES 8388608 /* of their results, together */
 #define BG_DENY_ENTRIES 1024          /* denied bytes that are remembered */
@@ -154,3 +154,19 @@
 #define BG_LOCAL_GONE_MS 5000       /* its processes must be gone by then */
 #define BG_LOCAL_SWEEP_MS 2000      /* the same for what a dead server left */
 #define BG_GUEST_BYTES_MAX 16777216 /* the program boxgate-guest */
+
+/* container engines */
+#define BG_ENGINE_API_MIN 41 /* 1.41: Docker 20.10, Podman 4 */
+#define BG_ENGINE_API_MAX 51
+#define BG_ENGINE_ANSWER_MAX 1048576
+#define BG_ENGINE_LIST_MAX 16777216
+#define BG_ENGINE_LINE_MAX 262144  /* one event, one line of a pull */
+#define BG_ENGINE_STRINGS_MAX 4096 /* elements taken from a list of an answer */
+#define BG_ENGINE_RETRY_MS 500     /* before the events are asked for again */
+#define BG_ENGINE_RETRY_MAX_MS 10000
+#define BG_ENGINE_SERVICE_MS 10000 /* our own podman service must answer by then */
+#define BG_ENGINE_SERVICE_IDLE_S                                                        \
+    60                            /* it ends by itself when nobody talked to it so long \
+                                   */
+#define BG_ENGINE_REMOVE_MS 20000 /* a container must be gone by then */
+#define BG_ENGINE_LOST_MS 2000    /* for asking why a container went */
