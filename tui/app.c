@@ -203,13 +203,14 @@ static void subscribe(struct app *a)
     app_call(a, "events.subscribe", p, on_subscribed, a);
 }
 
-static void provider_words(struct app *a, const cJSON *hello)
+/* `available` is null while the server still tries what its provider can do. */
+static void provider_words(struct app *a, const cJSON *p)
 {
-    const cJSON *p = cJSON_GetObjectItemCaseSensitive(hello, "provider");
     const cJSON *name = cJSON_GetObjectItemCaseSensitive(p, "name");
     const cJSON *ok = cJSON_GetObjectItemCaseSensitive(p, "available");
     free(a->provider);
     a->provider = bg_xstrdup(cJSON_IsString(name) ? name->valuestring : "");
+    a->provider_known = cJSON_IsBool(ok);
     a->provider_ok = !cJSON_IsFalse(ok);
     const cJSON *why = cJSON_GetObjectItemCaseSensitive(p, "whyNot");
     if (!a->provider_ok && cJSON_IsString(why)) {
@@ -230,7 +231,7 @@ void app_connected(struct app *a, const cJSON *hello)
     if (a->was_online)
         app_say(a, 1, "connected again");
     a->online = a->was_online = true;
-    provider_words(a, hello);
+    provider_words(a, cJSON_GetObjectItemCaseSensitive(hello, "provider"));
     subscribe(a);
     read_lists(a);
     changed(a, true);
@@ -238,6 +239,8 @@ void app_connected(struct app *a, const cJSON *hello)
 
 void app_event(struct app *a, const char *topic, const char *type, const cJSON *data)
 {
+    if (!strcmp(topic, "server") && !strcmp(type, "provider"))
+        provider_words(a, data);
     if (model_event(&a->model, topic, type, data, app_now(a))) {
         app_say(a, 2, "the server dropped events; reading everything again");
         read_lists(a);

@@ -22,7 +22,7 @@ struct app {
     int64_t clock_offset; /* the server's wall clock minus ours */
     int64_t arm_ms;
     char *provider;
-    bool provider_ok;
+    bool provider_known, provider_ok;
 
     bool help;
     int help_scroll;

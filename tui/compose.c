@@ -49,7 +49,9 @@ static int status_right(struct app *a, struct ui_surface row)
                      a->was_online ? "NO CONNECTION" : "connecting");
     } else if (*a->provider && !(narrow && a->provider_ok)) {
         x = ui_right(row, 0, x, a->provider_ok ? UI_MUTED : UI_ERR,
-                     a->provider_ok ? "ok" : "unavailable");
+                     !a->provider_known ? "checking"
+                     : a->provider_ok   ? "ok"
+                                        : "unavailable");
         bg_autofree char *name = bg_text_safe_line(a->provider, strlen(a->provider), 20);
         x = ui_right(row, 0, x - 1, UI_MUTED, name);
     }

@@ -162,14 +162,17 @@ static cJSON *strv_json(char *const *v)
     return a;
 }
 
-static cJSON *provider_json(const struct bg_server *s)
+cJSON *server_provider(const struct bg_server *s)
 {
     const struct bg_provider_report *r = s->ops->report(s->provider);
     cJSON *o = bg_jo();
     bg_jset_str(o, "name", r->name ? r->name : s->ops->kind);
     bg_jset_str(o, "version", r->version);
     bg_jset_str(o, "endpoint", r->endpoint);
-    bg_jset_bool(o, "available", r->available);
+    if (s->provider_known)
+        bg_jset_bool(o, "available", r->available);
+    else
+        bg_jset(o, "available", cJSON_CreateNull());
     bg_jset_str(o, "whyNot", r->why_not);
     bg_jset_str(o, "remedy", r->remedy);
     bg_jset(o, "enforced", strv_json(r->enforced));
@@ -205,7 +208,7 @@ cJSON *server_status(const struct bg_server *s)
     bg_jset_int(o, "pending", (int64_t)bg_approvals_pending(s->approvals));
     bg_jset_int(o, "running", (int64_t)running);
     bg_jset_int(o, "clients", (int64_t)clients);
-    bg_jset(o, "provider", provider_json(s));
+    bg_jset(o, "provider", server_provider(s));
     bg_jset(o, "paths", paths_json(s->paths));
     bg_jset_int(o, "rssBytes", (int64_t)resident_bytes());
     return o;
@@ -231,7 +234,7 @@ static cJSON *hello_json(const struct conn *c)
     bg_jset_str(o, "policySha256", hex);
     bg_jset_bool(o, "policyDistrusted", bg_policy_distrusted(s->policy));
     bg_jset_int(o, "armMs", s->config->arm_ms);
-    bg_jset(o, "provider", provider_json(s));
+    bg_jset(o, "provider", server_provider(s));
     bg_jset_time(o, "serverTime", bg_wall_ms());
     return o;
 }

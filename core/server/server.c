@@ -260,6 +260,7 @@ static void on_provider(void *data, const struct bg_provider_report *r)
     s->provider_known = true;
     s->provider_ready = r->available;
     runner_provider_known(s);
+    event_emit(s, TOPIC_SERVER, "provider", server_provider(s));
     if (!r->available) {
         bg_log(s->log, BG_LOG_ERROR, "provider %s is not available: %s", s->ops->kind,
                r->why_not ? r->why_not : "?");

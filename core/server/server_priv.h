@@ -93,6 +93,7 @@ void conn_close(struct conn *c);
 void conn_closed_all(struct bg_server *s);
 size_t conn_operators(const struct bg_server *s);
 cJSON *server_status(const struct bg_server *s);
+cJSON *server_provider(const struct bg_server *s); /* its report, as hello tells it */
 void method_hello(struct conn *c, struct bg_rpc_msg *m);
 
 /* methods.c: answers now, or keeps a copy of m->id_raw for later. */
