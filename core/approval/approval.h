@@ -49,6 +49,9 @@ struct bg_actor {
     char *client;        /* "boxgate-run 0.1.0": as the client says, untrusted */
     bool interactive;    /* the console or a command on a terminal */
 };
+void bg_actor_copy(struct bg_actor *to,
+                   const struct bg_actor *from); /* bg_actor_clear it */
+void bg_actor_clear(struct bg_actor *who);
 
 struct bg_approvals_events {
     /* Resolve profile, session and spec; answer with bg_request_prepared (may be later). */

@@ -15,8 +15,6 @@
 #include "core/base/utf8.h"
 #include "core/base/values.h"
 
-#define RUNS_MAX 1024
-
 /* ---- from decision to run ---- */
 
 static void commit(struct bg_request *r, enum bg_ticket_kind kind, struct bg_audit_batch *b,
@@ -80,7 +78,7 @@ static void run(struct bg_request *r)
     if (!bg_request_step(r, BG_RE_RUN))
         return;
     r->claimed = true;
-    bg_counted_get(&q->runs, &q->n_runs, RUNS_MAX, r->bind.instance)->n++;
+    ++*bg_count_of(&q->runs, r->bind.instance);
     bg_request_rearm(r);
     bg_fault_point("approval.run");
     q->ev.run(q->data, r);
@@ -251,14 +249,6 @@ static cJSON *decision_record(const struct bg_request *r, const struct bg_decide
     return m;
 }
 
-static void keep_decider(struct bg_request *r, const struct bg_actor *who)
-{
-    r->decider = *who;
-    r->decider.exe = bg_xstrdup(who->exe);
-    r->decider.tty = bg_xstrdup(who->tty);
-    r->decider.client = bg_xstrdup(who->client);
-}
-
 bool bg_approvals_decide(struct bg_approvals *q, const struct bg_decide *d,
                          const struct bg_actor *who, bg_audit_fn done, void *data,
                          struct bg_error *err)
@@ -279,7 +269,7 @@ bool bg_approvals_decide(struct bg_approvals *q, const struct bg_decide *d,
             *err = why;
         return false;
     }
-    keep_decider(r, who);
+    bg_actor_copy(&r->decider, who);
     r->by = BG_BY_OPERATOR;
     struct bg_audit_batch *b = bg_audit_batch_new(q->audit);
     if (d->approve) {

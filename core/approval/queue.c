@@ -319,13 +319,6 @@ void bg_request_end(struct bg_request *r, enum bg_request_event e, const char *r
 
 /* ---- what is final stays for detachMs, within bounds ---- */
 
-static void actor_free(struct bg_actor *who)
-{
-    free(who->exe);
-    free(who->tty);
-    free(who->client);
-}
-
 static void request_free(struct bg_request *r)
 {
     struct bg_approvals *q = r->q;
@@ -345,8 +338,8 @@ static void request_free(struct bg_request *r)
     free((char *)r->facts.provider);
     free((char *)r->facts.image_id);
     free((char *)r->facts.network);
-    actor_free(&r->who);
-    actor_free(&r->decider);
+    bg_actor_clear(&r->who);
+    bg_actor_clear(&r->decider);
     free(r->session_id);
     cJSON_Delete(r->spec);
     free(r->notes);
@@ -419,11 +412,11 @@ static void unref(struct bg_approvals *q)
         free(q);
 }
 
-static void counted_free(struct bg_counted *v, size_t n)
+static void counts_free(struct bg_counts *c)
 {
-    for (size_t i = 0; i < n; i++)
-        free(v[i].name);
-    free(v);
+    for (size_t i = 0; i < c->n; i++)
+        free(c->v[i].name);
+    free(c->v);
 }
 
 void bg_approvals_free(struct bg_approvals *q)
@@ -445,25 +438,24 @@ void bg_approvals_free(struct bg_approvals *q)
     bg_timer_free(q->nobody);
     bg_timer_free(q->kick);
     bg_deny_free(&q->memory);
-    counted_free(q->uses, q->n_uses);
-    counted_free(q->runs, q->n_runs);
+    counts_free(&q->uses);
+    counts_free(&q->runs);
     unref(q);
 }
 
-struct bg_counted *bg_counted_get(struct bg_counted **v, size_t *n, size_t max,
-                                  const char *name)
+int64_t *bg_count_of(struct bg_counts *c, const char *name)
 {
-    for (size_t i = 0; i < *n; i++)
-        if (strcmp((*v)[i].name, name) == 0)
-            return &(*v)[i];
-    if (*n == max) { /* the oldest makes room */
-        free((*v)[0].name);
-        memmove(*v, *v + 1, (*n - 1) * sizeof **v);
-        (*n)--;
+    for (size_t i = 0; i < c->n; i++)
+        if (strcmp(c->v[i].name, name) == 0)
+            return &c->v[i].count;
+    if (c->n == BG_COUNTS_MAX) { /* the oldest makes room */
+        free(c->v[0].name);
+        memmove(c->v, c->v + 1, --c->n * sizeof *c->v);
     }
-    *v = bg_xrealloc(*v, *n + 1, sizeof **v);
-    (*v)[*n] = (struct bg_counted){bg_xstrdup(name), 0};
-    return &(*v)[(*n)++];
+    c->v = bg_xrealloc(c->v, c->n + 1, sizeof *c->v);
+    c->v[c->n].name = bg_xstrdup(name);
+    c->v[c->n].count = 0;
+    return &c->v[c->n++].count;
 }
 
 /* ---- tickets ---- */

@@ -88,9 +88,12 @@ struct bg_request {
     bool fetched;
 };
 
-struct bg_counted { /* a name and a number */
-    char *name;
-    int64_t n;
+struct bg_counts {
+    size_t n;
+    struct {
+        char *name;
+        int64_t count;
+    } * v;
 };
 
 struct bg_approvals {
@@ -108,9 +111,8 @@ struct bg_approvals {
     int64_t alone_since; /* monotonic; end of the last operator connection */
     struct bg_timer *nobody, *kick;
     struct bg_deny_memory memory;
-    struct bg_counted *uses, *runs; /* by rule; by session instance */
-    size_t n_uses, n_runs;
-    unsigned refs; /* tickets under way, plus the owner */
+    struct bg_counts uses, runs; /* by rule; by session instance */
+    unsigned refs;               /* tickets under way, plus the owner */
     bool dead;
 };
 
@@ -129,8 +131,8 @@ void bg_request_end(struct bg_request *r, enum bg_request_event e, const char *r
                     struct bg_audit_batch *b, cJSON *summary, bg_audit_fn done, void *data);
 /* Moves it and its followers; false (logged) if the table has no such row. */
 BG_CHECK bool bg_request_step(struct bg_request *r, enum bg_request_event e);
-struct bg_counted *bg_counted_get(struct bg_counted **v, size_t *n, size_t max,
-                                  const char *name);
+/* The count of that name, begun with 0; good until the next call. */
+int64_t *bg_count_of(struct bg_counts *c, const char *name);
 
 /* A commit whose answer finds its request by id, or not at all. */
 enum bg_ticket_kind {
@@ -159,8 +161,6 @@ void bg_record_actor(cJSON *o, const struct bg_actor *who);
 cJSON *bg_hazard_names(uint32_t bits);
 
 /* view.c */
-/* argv as a person reads it; bytes that are no text are exact in `bound`. */
-cJSON *bg_argv_json(char *const *argv);
 const char *bg_by_name(enum bg_by by);
 /* "approved by uid 1000 (pid 77, boxgate-console 0.1.0)" */
 char *bg_decision_words(const struct bg_request *r);

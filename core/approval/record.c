@@ -73,7 +73,7 @@ void bg_record_details(struct bg_audit_batch *b, cJSON *o, const struct bg_reque
     bg_jset_str(o, "network", r->facts.network);
     bg_jset_str(o, "workdir", r->bind.workdir);
     bg_jset_str(o, "language", r->body->language);
-    bg_jset(o, "argv", bg_argv_json(r->bind.argv));
+    bg_jset_strv(o, "argv", r->bind.argv);
     bg_jset_str(o, "cwd", r->body->cwd);
     if (r->body->code) {
         set_digest(o, "codeSha256", r->body->code, r->body->code_len);

@@ -25,7 +25,7 @@ const char *bg_request_kind_name(enum bg_request_kind k)
     return (size_t)k < bg_countof(kind_names) ? kind_names[k] : "unknown";
 }
 
-bool bg_request_kind_from(const char *name, enum bg_request_kind *out)
+static bool kind_from(const char *name, enum bg_request_kind *out)
 {
     for (size_t i = 0; i < bg_countof(kind_names); i++)
         if (strcmp(name, kind_names[i]) == 0) {
@@ -238,7 +238,7 @@ struct bg_body *bg_body_parse(const char *kind, const cJSON *params, struct bg_e
     struct bg_body *b = bg_xcalloc(1, sizeof *b);
     if (!err)
         err = &local;
-    if (!bg_request_kind_from(kind, &b->kind)) {
+    if (!kind_from(kind, &b->kind)) {
         bg_fail(err, BG_ERR_UNSUPPORTED, 0, "requests of kind \"%s\" are not known here",
                 kind);
         bg_body_free(b);

@@ -18,7 +18,6 @@ enum bg_request_kind {
     BG_REQ_CLOSE_SESSION
 };
 const char *bg_request_kind_name(enum bg_request_kind k); /* the wire's names */
-bool bg_request_kind_from(const char *name, enum bg_request_kind *out);
 
 /* What is bound besides the body; plain data so that approval does not depend on provider.
  */

@@ -11,8 +11,6 @@
 #include "core/base/mem.h"
 #include "core/base/values.h"
 
-#define COUNTED_MAX 1024 /* rules with a count; session instances with runs */
-
 /* ---- submit ---- */
 
 static struct bg_request *find_call(struct bg_approvals *q, uint32_t uid,
@@ -61,10 +59,7 @@ static struct bg_request *request_new(struct bg_approvals *q, uint64_t id,
     r->id = id;
     r->rev = 1;
     r->body = body;
-    r->who = *who;
-    r->who.exe = bg_xstrdup(who->exe);
-    r->who.tty = bg_xstrdup(who->tty);
-    r->who.client = bg_xstrdup(who->client);
+    bg_actor_copy(&r->who, who);
     r->asked_wall = bg_wall_ms();
     r->asked_mono = bg_mono_ms();
     r->timer = bg_timer_new(q->loop, on_request_timer, r);
@@ -313,10 +308,8 @@ static void approve_by_rule(struct bg_request *r)
 {
     struct bg_approvals *q = r->q;
     struct bg_audit_batch *b = bg_audit_batch_new(q->audit);
-    struct bg_counted *c =
-        bg_counted_get(&q->uses, &q->n_uses, COUNTED_MAX, r->policy_rule);
     bg_policy_used(q->policy, r->policy_rule);
-    bg_audit_set_uses(b, r->policy_rule, ++c->n);
+    bg_audit_set_uses(b, r->policy_rule, ++*bg_count_of(&q->uses, r->policy_rule));
     bg_request_approve(r, BG_BY_POLICY, b, NULL, NULL);
 }
 
@@ -364,7 +357,7 @@ void bg_request_prepared(struct bg_request *r, const struct bg_prepared *p,
 
 void bg_approvals_uses(struct bg_approvals *q, const char *rule, int64_t used)
 {
-    bg_counted_get(&q->uses, &q->n_uses, COUNTED_MAX, rule)->n = used;
+    *bg_count_of(&q->uses, rule) = used;
     if (q->policy)
         bg_policy_uses_set(q->policy, rule, used);
 }
@@ -372,8 +365,8 @@ void bg_approvals_uses(struct bg_approvals *q, const char *rule, int64_t used)
 void bg_approvals_set_policy(struct bg_approvals *q, struct bg_policy *p)
 {
     q->policy = p;
-    for (size_t i = 0; p && i < q->n_uses; i++)
-        bg_policy_uses_set(p, q->uses[i].name, q->uses[i].n);
+    for (size_t i = 0; p && i < q->uses.n; i++)
+        bg_policy_uses_set(p, q->uses.v[i].name, q->uses.v[i].count);
     /* What waits must pass the new denies; a new allow decides nothing that was asked
      * already. */
     for (struct bg_request *r = q->first; r; r = r->next) {

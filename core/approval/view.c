@@ -188,23 +188,12 @@ static cJSON *notes_json(const struct bg_request *r)
     return a;
 }
 
-cJSON *bg_argv_json(char *const *argv)
-{
-    cJSON *a = bg_ja();
-    for (; argv && *argv; argv++) {
-        bg_autobuf struct bg_buf b;
-        bg_buf_init(&b, 3 * strlen(*argv) + 1);
-        bg_utf8_lossy(&b, *argv, strlen(*argv));
-        cJSON_AddItemToArray(a, cJSON_CreateString(b.data));
-    }
-    return a;
-}
-
 static int64_t earlier_runs(const struct bg_request *r)
 {
-    for (size_t i = 0; i < r->q->n_runs; i++)
-        if (strcmp(r->q->runs[i].name, r->bind.instance) == 0)
-            return r->q->runs[i].n;
+    const struct bg_counts *runs = &r->q->runs;
+    for (size_t i = 0; i < runs->n; i++)
+        if (strcmp(runs->v[i].name, r->bind.instance) == 0)
+            return runs->v[i].count;
     return 0;
 }
 
@@ -218,7 +207,7 @@ static void add_full(cJSON *o, const struct bg_request *r)
     bg_jset(o, "spec", r->spec ? cJSON_Duplicate(r->spec, true) : cJSON_CreateNull());
     bg_jset_str(o, "specSha256", r->prepared ? hex : NULL);
     bg_jset_str(o, "instance", r->bind.instance);
-    bg_jset(o, "argv", bg_argv_json(r->bind.argv));
+    bg_jset_strv(o, "argv", r->bind.argv); /* bytes that are no text are exact in `bound` */
     bg_jset_str(o, "cwd", r->body->cwd);
     cJSON *policy = bg_jo();
     bg_jset_str(policy, "decision", r->prepared ? bg_decision_name(r->policy) : NULL);
@@ -243,6 +232,22 @@ cJSON *bg_request_json(const struct bg_request *r, bool full)
 }
 
 /* ---- getters ---- */
+
+void bg_actor_copy(struct bg_actor *to, const struct bg_actor *from)
+{
+    *to = *from;
+    to->exe = bg_xstrdup(from->exe);
+    to->tty = bg_xstrdup(from->tty);
+    to->client = bg_xstrdup(from->client);
+}
+
+void bg_actor_clear(struct bg_actor *who)
+{
+    free(who->exe);
+    free(who->tty);
+    free(who->client);
+    *who = (struct bg_actor){0};
+}
 
 void bg_approvals_seen(struct bg_approvals *q, uint64_t id)
 {

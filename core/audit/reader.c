@@ -18,8 +18,6 @@
 #include "core/base/path.h"
 #include "core/base/values.h"
 
-#define BUSY_MS 5000
-
 struct bg_audit_reader {
     sqlite3 *db;
     char *path, *head_path;
@@ -54,7 +52,7 @@ static bool try_open(struct bg_audit_reader *r, bool immutable, int *version,
                         SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOFOLLOW,
                         NULL) != SQLITE_OK)
         return bg_store_fail(r->db, err, "can't open the audit store");
-    sqlite3_busy_timeout(r->db, BUSY_MS);
+    sqlite3_busy_timeout(r->db, BG_STORE_BUSY_MS);
     return bg_store_version(r->db, BG_AUDIT_SCHEMA, version, err);
 }
 

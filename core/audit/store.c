@@ -17,7 +17,6 @@
 #include "core/base/values.h"
 
 #define APPLICATION_ID 0x42474154 /* "BGAT" */
-#define BUSY_MS 5000
 #define WAL_KEEP_BYTES 4194304
 
 static const char *const steps[] = {
@@ -255,7 +254,7 @@ static bool prepare_statements(struct bg_store *s, struct bg_error *err)
 static bool set_pragmas(struct bg_store *s, struct bg_error *err)
 {
     char sql[160];
-    sqlite3_busy_timeout(s->db, BUSY_MS);
+    sqlite3_busy_timeout(s->db, BG_STORE_BUSY_MS);
     snprintf(
         sql, sizeof sql,
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF;"

@@ -10,6 +10,8 @@
 
 #include "core/audit/audit.h"
 
+#define BG_STORE_BUSY_MS 5000 /* for another process that holds the file */
+
 /* Moves a store from schema N to N + 1; the first one makes it. */
 struct bg_store_steps {
     const char *const *sql;

@@ -10,8 +10,6 @@
 #include "core/base/mem.h"
 #include "core/base/utf8.h"
 
-#define EXACT_MAX (INT64_C(1) << 53)
-
 static cJSON *tree(const char *p, size_t n, struct bg_error *err)
 {
     cJSON *j = cJSON_ParseWithLengthOpts(p, n, NULL, 0);
@@ -64,16 +62,15 @@ void bg_jr_begin(struct bg_jr *r, const cJSON *obj, const char *where, struct bg
         r->obj = obj;
 }
 
-/* The member, NULL if it is missing or the reader has failed. */
-static const cJSON *find(struct bg_jr *r, const char *key, bool mark)
+/* The member, marked; NULL if it is missing or the reader has failed. */
+static const cJSON *find(struct bg_jr *r, const char *key)
 {
     if (r->failed)
         return NULL;
     unsigned i = 0;
     for (const cJSON *c = r->obj->child; c; c = c->next, i++)
         if (!strcmp(c->string, key)) {
-            if (mark)
-                r->seen[i / 64] |= UINT64_C(1) << (i % 64);
+            r->seen[i / 64] |= UINT64_C(1) << (i % 64);
             return c;
         }
     return NULL;
@@ -82,18 +79,12 @@ static const cJSON *find(struct bg_jr *r, const char *key, bool mark)
 /* Like find, but null counts as missing, and missing is an error when `need`. */
 static const cJSON *member(struct bg_jr *r, const char *key, bool need)
 {
-    const cJSON *c = find(r, key, true);
+    const cJSON *c = find(r, key);
     if (c && !cJSON_IsNull(c))
         return c;
     if (need)
         bg_jr_fail(r, key, "missing");
     return NULL;
-}
-
-bool bg_jr_has(struct bg_jr *r, const char *key)
-{
-    const cJSON *c = find(r, key, false);
-    return c && !cJSON_IsNull(c);
 }
 
 static const char *read_str(struct bg_jr *r, const char *key, bool need, const char *dflt)
@@ -125,8 +116,8 @@ static int64_t read_int(struct bg_jr *r, const char *key, bool need, int64_t min
         return dflt;
     double v = cJSON_IsNumber(c) ? c->valuedouble : NAN;
     /* The range of doubles that are exact first: only then is the cast defined. */
-    if (fabs(v) <= (double)EXACT_MAX && (double)(int64_t)v == v && (int64_t)v >= min &&
-        (int64_t)v <= max)
+    if (fabs(v) <= (double)BG_JSON_INT_MAX && (double)(int64_t)v == v &&
+        (int64_t)v >= min && (int64_t)v <= max)
         return (int64_t)v;
     bg_jr_fail(r, key, "expected a whole number from %lld to %lld", (long long)min,
                (long long)max);
@@ -181,11 +172,6 @@ const cJSON *bg_jr_arr_opt(struct bg_jr *r, const char *key)
         return c;
     bg_jr_fail(r, key, "expected array");
     return NULL;
-}
-
-const cJSON *bg_jr_any_opt(struct bg_jr *r, const char *key)
-{
-    return find(r, key, true);
 }
 
 /* ---- byte fields ---- */
@@ -284,30 +270,34 @@ void bg_jset(cJSON *o, const char *key, cJSON *child)
         abort();
 }
 
-static void set_text(cJSON *o, const char *key, const char *s, size_t n)
+static cJSON *text(const char *s)
 {
-    if (bg_utf8_valid(s, n)) {
-        bg_jset(o, key, cJSON_CreateString(s));
-        return;
-    }
+    size_t n = strlen(s);
+    if (bg_utf8_valid(s, n))
+        return must(cJSON_CreateString(s));
     bg_autobuf struct bg_buf b;
     bg_buf_init(&b, 3 * n); /* a byte becomes at most U+FFFD */
     bg_utf8_lossy(&b, s, n);
-    bg_jset(o, key, cJSON_CreateString(b.data));
+    return must(cJSON_CreateString(b.data));
 }
 
 void bg_jset_str(cJSON *o, const char *key, const char *s)
 {
-    if (s)
-        set_text(o, key, s, strlen(s));
-    else
-        bg_jset(o, key, cJSON_CreateNull());
+    bg_jset(o, key, s ? text(s) : cJSON_CreateNull());
+}
+
+void bg_jset_strv(cJSON *o, const char *key, char *const *v)
+{
+    cJSON *a = bg_ja();
+    for (; v && *v; v++)
+        cJSON_AddItemToArray(a, text(*v));
+    bg_jset(o, key, a);
 }
 
 void bg_jset_int(cJSON *o, const char *key, int64_t v)
 {
     /* The other side would refuse the whole line for a number past 2^53. */
-    v = v > EXACT_MAX ? EXACT_MAX : v < -EXACT_MAX ? -EXACT_MAX : v;
+    v = v > BG_JSON_INT_MAX ? BG_JSON_INT_MAX : v < -BG_JSON_INT_MAX ? -BG_JSON_INT_MAX : v;
     bg_jset(o, key, cJSON_CreateNumber((double)v));
 }
 

@@ -33,6 +33,9 @@ static inline void bg_jsonp_(cJSON **j)
 }
 #define bg_autojson __attribute__((cleanup(bg_jsonp_)))
 
+/* The largest integer that every reader of JSON keeps exactly. */
+#define BG_JSON_INT_MAX (INT64_C(1) << 53)
+
 /*
  * A reader checks an object member by member: every getter marks its member as known, and
  * bg_jr_end() fails on any member nobody asked for. The first error stays; later getters
@@ -49,7 +52,6 @@ struct bg_jr {
 
 void bg_jr_begin(struct bg_jr *r, const cJSON *obj, const char *where,
                  struct bg_error *err);
-bool bg_jr_has(struct bg_jr *r, const char *key); /* present and not null; does not mark */
 /* Required variants fail when the member is missing; _opt give the default. Strings are
  * borrowed from the tree. */
 const char *bg_jr_str(struct bg_jr *r, const char *key);
@@ -61,7 +63,6 @@ bool bg_jr_bool_opt(struct bg_jr *r, const char *key, bool dflt);
 const cJSON *bg_jr_obj(struct bg_jr *r, const char *key);
 const cJSON *bg_jr_obj_opt(struct bg_jr *r, const char *key);
 const cJSON *bg_jr_arr_opt(struct bg_jr *r, const char *key);
-const cJSON *bg_jr_any_opt(struct bg_jr *r, const char *key); /* any type, null included */
 /* A byte field: a string, or {"base64": "..."}; malloc'ed, NUL after the end, *n its
  * length. At most max bytes. NULL with *n = 0 when it is missing (opt) or wrong. */
 char *bg_jr_bytes_opt(struct bg_jr *r, const char *key, size_t max, size_t *n);
@@ -75,7 +76,8 @@ cJSON *bg_ja(void); /* [] */
 void bg_jset_str(
     cJSON *o, const char *key,
     const char *s); /* NULL gives null; bytes that are no UTF-8 become U+FFFD */
-void bg_jset_int(cJSON *o, const char *key, int64_t v); /* held within +-2^53 */
+void bg_jset_strv(cJSON *o, const char *key, char *const *v); /* an array; NULL gives [] */
+void bg_jset_int(cJSON *o, const char *key, int64_t v); /* held within +-BG_JSON_INT_MAX */
 void bg_jset_bool(cJSON *o, const char *key, bool v);
 void bg_jset(cJSON *o, const char *key, cJSON *child); /* takes child */
 void bg_jset_time(cJSON *o, const char *key,

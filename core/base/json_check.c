@@ -15,7 +15,7 @@
 
 /* cJSON copies a number into 64 bytes and would cut a longer one. */
 #define NUMBER_MAX 63
-#define EXACT_MAX 9007199254740992.0 /* 2^53 */
+#define EXACT_MAX ((double)BG_JSON_INT_MAX)
 
 struct key {
     const char *p; /* after the opening quote */

@@ -42,6 +42,7 @@
 #define BG_LINGER_MS 600000
 #define BG_LINGER_EMPTY_MS 60000
 #define BG_AUTOSTART_EXIT_MS 600000
+#define BG_SERVER_READY_MS 15000 /* a server that has not said so by then has failed */
 #define BG_ENGINE_CREATE_MS 120000
 #define BG_ENGINE_CALL_MS 30000
 #define BG_WAIT_PORT_MS 30000
@@ -90,6 +91,7 @@
 #define BG_FINAL_KEPT 256             /* final requests that can still be looked at */
 #define BG_RESULTS_KEPT_BYTES 8388608 /* of their results, together */
 #define BG_DENY_ENTRIES 1024          /* denied bytes that are remembered */
+#define BG_COUNTS_MAX 1024            /* rules with a count; sessions with runs */
 #define BG_WAIT_MAX_MS 86400000       /* waitMs, and how far an approval is extended */
 #define BG_CALL_ID_MAX 256
 #define BG_PURPOSE_MAX 2000
@@ -108,8 +110,6 @@
 #define BG_ENV_MAX 256
 #define BG_ENV_NAME_MAX 128
 #define BG_ENV_VALUE_MAX 32768
-#define BG_OPERAND_MAX 262144
-#define BG_EVENT_CHUNK 262144
 #define BG_EVENT_RING 4096
 #define BG_CONSOLE_BEHIND_MAX 8388608
 #define BG_HTTP_HEAD_MAX 16384

@@ -12,7 +12,6 @@
 #include "core/cli/util.h"
 #include "core/server/server.h"
 
-#define READY_MS 15000
 #define GONE_MS 30000 /* a stop ends every session first */
 
 /* ---- server ---- */
@@ -26,38 +25,6 @@ static void detach(int ready)
     if (null > 2)
         close(null);
     fcntl(ready, F_SETFD, FD_CLOEXEC);
-}
-
-/* "ok", or "class: text" as server_main writes it. */
-static int report(int fd, const struct bg_paths *paths)
-{
-    char line[BG_ERROR_MSG_MAX + 64] = "";
-    size_t n = 0;
-    int64_t end = bg_mono_ms() + READY_MS;
-    while (n < sizeof line - 1 && !memchr(line, '\n', n)) {
-        struct pollfd p = {fd, POLLIN, 0};
-        int64_t left = end - bg_mono_ms();
-        if (left <= 0 || poll(&p, 1, (int)left) <= 0)
-            break;
-        ssize_t r = read(fd, line + n, sizeof line - 1 - n);
-        if (r <= 0)
-            break;
-        n += (size_t)r;
-    }
-    line[n] = '\0';
-    line[strcspn(line, "\n")] = '\0';
-    if (!strcmp(line, "ok")) {
-        cli_note("the server runs; its folder is %s", paths->runtime);
-        return BG_EXIT_OK;
-    }
-    char *colon = strstr(line, ": ");
-    if (!colon) {
-        cli_note("the server did not start; see its server.log in %s", paths->state);
-        return BG_EXIT_FAILED;
-    }
-    *colon = '\0';
-    cli_note("%s", colon + 2);
-    return cli_exit_of(bg_errc_from_name(line));
 }
 
 static int start_detached(const struct bg_paths *paths)
@@ -75,13 +42,14 @@ static int start_detached(const struct bg_paths *paths)
         _exit(bg_server_main(&o));
     }
     close(ready[1]);
-    int code = BG_EXIT_FAILED;
-    if (pid < 0)
-        cli_note("fork: %s", strerror(errno));
-    else
-        code = report(ready[0], paths);
+    struct bg_error err = {0};
+    bool ok = pid < 0 ? bg_fail(&err, BG_ERR_UNAVAILABLE, errno, "fork")
+                      : bg_client_await_ready(ready[0], &err);
     close(ready[0]);
-    return code;
+    if (!ok)
+        return cli_fail(&err);
+    cli_note("the server runs; its folder is %s", paths->runtime);
+    return BG_EXIT_OK;
 }
 
 /* True: one is there already, and that was said. */

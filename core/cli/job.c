@@ -8,7 +8,6 @@
 
 #include "core/base/values.h"
 
-#define WAIT_MS 86400000 /* the server's most; then it is asked again */
 #define SIGNALS 3
 #define CANCEL_MS 2000 /* a server that does not answer a cancel is not waited for */
 
@@ -121,7 +120,7 @@ static void on_answer(void *data, const cJSON *res, const struct bg_error *err)
     if (r->interrupts)
         cancel(r);
     cJSON *p = reference(r);
-    bg_jset_int(p, "waitMs", WAIT_MS);
+    bg_jset_int(p, "waitMs", BG_WAIT_MAX_MS);
     bg_client_call(r->conn.client, "request.wait", p, NULL, 0, on_answer, r);
 }
 

@@ -14,9 +14,9 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "core/base/values.h"
 #include "core/client/client_priv.h"
 
-#define READY_MS 15000
 #define SAFE_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* Only what paths are computed from. */
@@ -84,12 +84,11 @@ static bool fork_server(int ready, struct bg_error *err)
     return true;
 }
 
-/* "ok" or "class: text". */
-static bool read_ready(int fd, struct bg_error *err)
+bool bg_client_await_ready(int fd, struct bg_error *err)
 {
     char line[BG_ERROR_MSG_MAX + 64] = "";
     size_t n = 0;
-    int64_t end = bg_mono_ms() + READY_MS;
+    int64_t end = bg_mono_ms() + BG_SERVER_READY_MS;
     while (n < sizeof line - 1 && !memchr(line, '\n', n)) {
         struct pollfd p = {fd, POLLIN, 0};
         int64_t left = end - bg_mono_ms();
@@ -99,7 +98,7 @@ static bool read_ready(int fd, struct bg_error *err)
         if (rc <= 0)
             return bg_fail(err, BG_ERR_TIMEOUT, 0,
                            "the server did not become ready in %d s; see its server.log",
-                           READY_MS / 1000);
+                           BG_SERVER_READY_MS / 1000);
         ssize_t r = read(fd, line + n, sizeof line - 1 - n);
         if (r < 0 && errno == EINTR)
             continue;
@@ -108,9 +107,7 @@ static bool read_ready(int fd, struct bg_error *err)
         n += (size_t)r;
     }
     line[n] = '\0';
-    char *nl = strchr(line, '\n');
-    if (nl)
-        *nl = '\0';
+    line[strcspn(line, "\n")] = '\0';
     if (!strcmp(line, "ok"))
         return true;
     char *colon = strstr(line, ": ");
@@ -157,7 +154,7 @@ int client_start_and_connect(const struct bg_paths *p, const char *sock,
     }
     bool ok = fork_server(ready[1], err);
     close(ready[1]);
-    ok = ok && read_ready(ready[0], err);
+    ok = ok && bg_client_await_ready(ready[0], err);
     close(ready[0]);
     return ok ? bg_unix_connect(sock, err) : -1;
 }

@@ -34,6 +34,9 @@ BG_CHECK struct bg_client *bg_client_connect(struct bg_loop *loop,
                                              const struct bg_client_events *ev, void *data,
                                              struct bg_error *err);
 void bg_client_free(struct bg_client *c);
+/* Waits for what a starting server says on its ready pipe: "ok", or "class: text", which
+ * becomes err. */
+BG_CHECK bool bg_client_await_ready(int fd, struct bg_error *err);
 const cJSON *bg_client_hello(const struct bg_client *c); /* the server's answer */
 
 /* Asynchronous. */

@@ -64,7 +64,6 @@ bool cfg_kind(const struct cfg_in *in, const struct bg_yaml *n, enum bg_yaml_kin
 void cfg_put_key(struct cfg_out *out, const char *key);
 void cfg_put_scalar(struct bg_buf *b, const char *s);
 void cfg_put_list(struct bg_buf *b, char *const *v);
-void cfg_put_map(struct cfg_out *out, const char *key, char *const *v);
 
 /* checks.c: what a value must look like; they match cfg_field.check. */
 bool cfg_check_image(const struct cfg_in *in, const struct bg_yaml *n, const char *v);
@@ -89,7 +88,6 @@ bool cfg_check_url(const struct cfg_in *in, const struct bg_yaml *n, const char 
 bool cfg_check_target(const struct cfg_in *in, const struct bg_yaml *n, const char *v);
 
 /* profile.c */
-extern const struct cfg_field cfg_profile_fields[];
 bool cfg_read_profiles(const struct cfg_in *in, const struct bg_yaml *n, void *obj);
 void cfg_print_profiles(struct cfg_out *out, const char *key, const void *obj);
 void cfg_clear_profiles(void *obj);

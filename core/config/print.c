@@ -79,7 +79,7 @@ void cfg_put_key(struct cfg_out *out, const char *key)
     bg_buf_putc(out->buf, ':');
 }
 
-void cfg_put_map(struct cfg_out *out, const char *key, char *const *v)
+static void put_map(struct cfg_out *out, const char *key, char *const *v)
 {
     cfg_put_key(out, key);
     if (!v || !v[0]) {
@@ -147,7 +147,7 @@ void cfg_print(struct cfg_out *out, const struct cfg_field *fields, const void *
             if (f->print)
                 f->print(out, f->key, obj);
         } else if (f->type == CFG_MAP) {
-            cfg_put_map(out, f->key, *(char **const *)at(obj, f->off));
+            put_map(out, f->key, *(char **const *)at(obj, f->off));
         } else if (f->type == CFG_GROUP) {
             cfg_put_key(out, f->key);
             bg_buf_putc(out->buf, '\n');

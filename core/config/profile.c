@@ -267,7 +267,7 @@ static const struct cfg_field lifecycle_fields[] = {
     {"autoDestroy", CFG_BOOL, AT(auto_destroy), .dflt = true},
     {0}};
 
-const struct cfg_field cfg_profile_fields[] = {
+static const struct cfg_field fields[] = {
     {"agents", CFG_BOOL, AT(agents), .dflt = true},
     {"image", CFG_STR, AT(image), .text = BG_IMAGE_DEFAULT, .read = read_image},
     {"pull", CFG_ENUM, AT(pull), .words = pulls},
@@ -318,7 +318,7 @@ static bool profile_rules(const struct cfg_in *in, const struct bg_yaml *n,
 static void init_profile(struct bg_profile *p, const char *name)
 {
     *p = (struct bg_profile){.name = bg_xstrdup(name)};
-    cfg_defaults(cfg_profile_fields, p);
+    cfg_defaults(fields, p);
 }
 
 void cfg_default_profiles(struct bg_config *c)
@@ -332,7 +332,7 @@ void cfg_clear_profiles(void *obj)
 {
     struct bg_config *c = obj;
     for (size_t i = 0; i < c->n_profiles; i++) {
-        cfg_clear(cfg_profile_fields, &c->profiles[i]);
+        cfg_clear(fields, &c->profiles[i]);
         free(c->profiles[i].name);
     }
     free(c->profiles);
@@ -355,8 +355,8 @@ bool cfg_read_profiles(const struct cfg_in *in, const struct bg_yaml *n, void *o
         const struct bg_yaml *item = n->items[i];
         struct bg_profile *p = &c->profiles[c->n_profiles++];
         init_profile(p, item->key);
-        if (!cfg_check_id(in, item, item->key) ||
-            !cfg_read(in, cfg_profile_fields, item, p) || !profile_rules(in, item, p))
+        if (!cfg_check_id(in, item, item->key) || !cfg_read(in, fields, item, p) ||
+            !profile_rules(in, item, p))
             return false;
     }
     return true;
@@ -372,7 +372,7 @@ void cfg_print_profiles(struct cfg_out *out, const char *key, const void *obj)
         cfg_put_key(out, c->profiles[i].name);
         bg_buf_putc(out->buf, '\n');
         out->depth++;
-        cfg_print(out, cfg_profile_fields, &c->profiles[i]);
+        cfg_print(out, fields, &c->profiles[i]);
         out->depth--;
     }
     out->depth--;

@@ -9,6 +9,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire is little-en
 _Static_assert(GP_FRAME_MAX == BG_FRAME_MAX, "one cap");
 _Static_assert(GP_HELLO_MAX == BG_FRAME_PREAUTH_MAX, "one cap");
 _Static_assert(GP_CREDIT == BG_STREAM_CREDIT, "one window");
+_Static_assert(GP_REMEMBER == BG_GUEST_REMEMBER, "one number of commands");
+_Static_assert(GP_DRAIN_MS == BG_DRAIN_MS, "one patience");
 _Static_assert(sizeof(struct gp_head) + sizeof(struct gp_hello) == GP_HELLO_MAX,
                "a hello fills what may come before WELCOME");
 

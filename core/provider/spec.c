@@ -151,14 +151,6 @@ static void set_limit(cJSON *o, const char *key, int64_t v)
         bg_jset_int(o, key, v);
 }
 
-static cJSON *list_json(char *const *v)
-{
-    cJSON *a = bg_ja();
-    for (size_t i = 0; v && v[i]; i++)
-        cJSON_AddItemToArray(a, cJSON_CreateString(v[i]));
-    return a;
-}
-
 /* "K=V" pairs as an object; without values: their names as an array. */
 static cJSON *pairs_json(char *const *v, bool values)
 {
@@ -217,7 +209,7 @@ static cJSON *groups_json(const struct bg_spec *s, cJSON *o)
     bg_jset(o, "limits", limits_json(&s->limits));
     bg_jset_bool(security, "readonlyRootfs", s->readonly_rootfs);
     bg_jset_bool(security, "noNewPrivileges", s->no_new_privileges);
-    bg_jset(security, "dropCapabilities", list_json(s->drop_capabilities));
+    bg_jset_strv(security, "dropCapabilities", s->drop_capabilities);
     bg_jset(o, "security", security);
     bg_jset_str(workspace, "mode", s->workspace_persistent ? "persistent" : "ephemeral");
     bg_jset_str(workspace, "storage",
@@ -256,6 +248,6 @@ cJSON *bg_spec_json(const struct bg_spec *s, bool with_env)
     bg_jset_bool(o, "guest", s->guest);
     bg_sha256_hex(&s->guest_sha256, hex);
     bg_jset_str(o, "guestSha256", hex);
-    bg_jset(o, "notEnforced", list_json(s->not_enforced));
+    bg_jset_strv(o, "notEnforced", s->not_enforced);
     return o;
 }

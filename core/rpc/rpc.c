@@ -155,11 +155,6 @@ void bg_rpc_trust(struct bg_rpc *c)
     c->line_max = BG_JSON_LINE_MAX;
 }
 
-int bg_rpc_fd(const struct bg_rpc *c)
-{
-    return c->fd;
-}
-
 size_t bg_rpc_behind(const struct bg_rpc *c)
 {
     return c->out.len;

@@ -60,7 +60,6 @@ struct bg_rpc *bg_rpc_new(struct bg_loop *loop, int fd, const struct bg_rpc_even
                           void *data);
 void bg_rpc_free(struct bg_rpc *c);
 void bg_rpc_trust(struct bg_rpc *c); /* hello was accepted: the large line cap holds */
-int bg_rpc_fd(const struct bg_rpc *c);
 size_t bg_rpc_behind(const struct bg_rpc *c); /* bytes not yet taken by the peer */
 
 void bg_rpc_reply(struct bg_rpc *c, const char *id_raw, cJSON *result); /* takes result */

@@ -83,7 +83,7 @@ static void refuse_peer(struct bg_server *s, const struct ucred *cr)
 
 void conn_accept(struct bg_server *s, int fd, bool operator_sock)
 {
-    struct ucred cr;
+    struct ucred cr = {.uid = (uid_t)-1};
     socklen_t n = sizeof cr;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cr, &n) || cr.uid != geteuid()) {
         refuse_peer(s, &cr);
@@ -105,6 +105,14 @@ void conn_accept(struct bg_server *s, int fd, bool operator_sock)
     server_touch(s);
 }
 
+static void count_operators(struct bg_server *s)
+{
+    size_t n = 0;
+    for (const struct conn *c = s->conns; c; c = c->next)
+        n += c->role == ROLE_OPERATOR;
+    bg_approvals_operators(s->approvals, n);
+}
+
 void conn_close(struct conn *c)
 {
     struct bg_server *s = c->srv;
@@ -117,12 +125,10 @@ void conn_close(struct conn *c)
     waiters_drop(s, c);
     if (s->approvals) {
         bg_approvals_waiter_gone(s->approvals, c->token);
-        bg_approvals_operators(s->approvals, conn_operators(s));
+        count_operators(s);
     }
     bg_rpc_free(c->rpc);
-    free(c->who.exe);
-    free(c->who.tty);
-    free(c->who.client);
+    bg_actor_clear(&c->who);
     free(c->run_id);
     free(c);
     server_touch(s);
@@ -132,14 +138,6 @@ void conn_closed_all(struct bg_server *s)
 {
     while (s->conns)
         conn_close(s->conns);
-}
-
-size_t conn_operators(const struct bg_server *s)
-{
-    size_t n = 0;
-    for (const struct conn *c = s->conns; c; c = c->next)
-        n += c->role == ROLE_OPERATOR;
-    return n;
 }
 
 /* ---- hello ---- */
@@ -152,14 +150,6 @@ static cJSON *paths_json(const struct bg_paths *p)
     bg_jset_str(o, "runtime", p->runtime);
     bg_jset_str(o, "cache", p->cache);
     return o;
-}
-
-static cJSON *strv_json(char *const *v)
-{
-    cJSON *a = bg_ja();
-    for (; v && *v; v++)
-        cJSON_AddItemToArray(a, cJSON_CreateString(*v));
-    return a;
 }
 
 cJSON *server_provider(const struct bg_server *s)
@@ -175,8 +165,8 @@ cJSON *server_provider(const struct bg_server *s)
         bg_jset(o, "available", cJSON_CreateNull());
     bg_jset_str(o, "whyNot", r->why_not);
     bg_jset_str(o, "remedy", r->remedy);
-    bg_jset(o, "enforced", strv_json(r->enforced));
-    bg_jset(o, "notEnforced", strv_json(r->not_enforced));
+    bg_jset_strv(o, "enforced", r->enforced);
+    bg_jset_strv(o, "notEnforced", r->not_enforced);
     return o;
 }
 
@@ -295,5 +285,5 @@ void method_hello(struct conn *c, struct bg_rpc_msg *m)
     bg_rpc_trust(c->rpc);
     server_check_policy(c->srv);
     bg_rpc_reply(c->rpc, m->id_raw, hello_json(c));
-    bg_approvals_operators(c->srv->approvals, conn_operators(c->srv));
+    count_operators(c->srv);
 }

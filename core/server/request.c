@@ -156,7 +156,7 @@ static bool read_ref(struct bg_rpc_msg *m, uint64_t *id, const char **sha, int64
 {
     struct bg_jr r;
     bg_jr_begin(&r, m->params, "params", err);
-    *id = (uint64_t)bg_jr_int(&r, "approvalId", 1, INT64_C(1) << 53);
+    *id = (uint64_t)bg_jr_int(&r, "approvalId", 1, BG_JSON_INT_MAX);
     *sha = bg_jr_str(&r, "sha256");
     if (wait)
         *wait = bg_jr_int_opt(&r, "waitMs", 0, BG_WAIT_MAX_MS, 0);

@@ -63,7 +63,7 @@ static void close_pipes(struct job *j)
 {
     for (int i = 0; i < 2; i++) {
         if (j->pipe[i])
-            out_pipe_finish(j->pipe[i], NULL, NULL);
+            out_pipe_finish(j->pipe[i]);
         else if (j->pipe_fd[i] >= 0)
             close(j->pipe_fd[i]);
         j->pipe[i] = NULL;

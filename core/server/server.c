@@ -319,12 +319,8 @@ static bool open_all(struct bg_server *s, struct bg_error *err)
 static void close_all(struct bg_server *s)
 {
     conn_closed_all(s);
-    if (s->approvals) {
-        struct bg_approvals *q = s->approvals;
-        bg_approvals_free(q);
-        s->approvals = NULL;
-    }
-    conn_closed_all(s);
+    bg_approvals_free(s->approvals);
+    s->approvals = NULL;
     if (s->sessions)
         bg_sessions_free(s->sessions);
     if (s->provider)

@@ -91,7 +91,6 @@ bool server_project_policy(const struct bg_actor *who, struct bg_policy **out,
 void conn_accept(struct bg_server *s, int fd, bool operator_sock);
 void conn_close(struct conn *c);
 void conn_closed_all(struct bg_server *s);
-size_t conn_operators(const struct bg_server *s);
 cJSON *server_status(const struct bg_server *s);
 cJSON *server_provider(const struct bg_server *s); /* its report, as hello tells it */
 void method_hello(struct conn *c, struct bg_rpc_msg *m);
@@ -125,7 +124,7 @@ struct out_pipe *out_pipe_new(struct bg_loop *loop, int fd, size_t cap,
                               void (*took)(void *data, size_t n), void *data);
 void out_pipe_write(struct out_pipe *p, const char *b, size_t n);
 /* Closes when what is queued has left, or at once when the reader is gone; frees itself. */
-void out_pipe_finish(struct out_pipe *p, void (*drained)(void *data), void *data);
+void out_pipe_finish(struct out_pipe *p);
 
 /* events.c */
 struct event_ring *event_ring_new(void);

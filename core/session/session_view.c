@@ -88,15 +88,6 @@ bool bg_session_once(const struct bg_session *s)
     return s->once;
 }
 
-static cJSON *list_json(char *const *v)
-{
-    cJSON *a = bg_ja();
-
-    for (; v && *v; v++)
-        cJSON_AddItemToArray(a, cJSON_CreateString(*v));
-    return a;
-}
-
 static int64_t idle_ms(const struct bg_session *s)
 {
     int64_t ms = bg_wall_ms() - s->used_wall_ms;
@@ -131,7 +122,7 @@ cJSON *bg_session_json(const struct bg_session *s)
     bg_jset_int(o, "calls", (int64_t)s->runs_done);
     /* A request holds its session until it is final, so also while it runs. */
     bg_jset_int(o, "pending", (int64_t)(s->holds > s->n_runs ? s->holds - s->n_runs : 0));
-    bg_jset(o, "notEnforced", list_json(sb ? sb->not_enforced : s->spec->not_enforced));
+    bg_jset_strv(o, "notEnforced", sb ? sb->not_enforced : s->spec->not_enforced);
     bg_jset(o, "spec", bg_spec_json(s->spec, false));
     return o;
 }
