@@ -62,8 +62,9 @@
  * events.subscribe {topics: ["approval","session","server","policy"], sinceSeq?} -> {seq}
  *   then notifications `event` {seq, topic, type, data}. approval: data = row; types
  *   "changed", "final", "progress" {id, text, done, total}. session: data = session row;
- *   types "changed", "closed". policy: "changed". server: "stopping"; "lost" {from, to}
- *   when the ring was too short.
+ *   types "changed", "closed". policy: "changed". server: "stopping";
+ *   "provider" (hello's provider, once it was tried; its `available` is null until then);
+ *   "lost" {from, to} when the ring was too short.
  */
 /* clang-format on */
 #pragma once
