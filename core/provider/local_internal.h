@@ -177,8 +177,10 @@ struct local_record {
     char *group; /* the cgroup's name */
     /* Where it lies; the next server may find another place for its own. NULL = nowhere. */
     char *dirs[LOCAL_CTL_COUNT];
-    pid_t monitor, child;
-    uint64_t monitor_start, child_start;
+    /* maker: who wrote it. While that lives, and is not the one that sweeps, it is nobody's
+     * leftover: `boxgate doctor` tries a sandbox in the folders of a server that starts. */
+    pid_t maker, monitor, child;
+    uint64_t maker_start, monitor_start, child_start;
 };
 void local_record_clear(struct local_record *r);
 BG_CHECK bool local_record_write(const char *dir, const struct local_record *r,

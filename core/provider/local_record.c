@@ -31,9 +31,10 @@ bool local_record_write(const char *dir, const struct local_record *r, struct bg
     bg_autobuf struct bg_buf b;
 
     bg_buf_init(&b, RECORD_MAX);
-    bg_buf_printf(&b, "link=%s\ngroup=%s\nmonitor=%d %" PRIu64 "\nchild=%d %" PRIu64 "\n",
-                  r->link, r->group, (int)r->monitor, r->monitor_start, (int)r->child,
-                  r->child_start);
+    bg_buf_printf(&b, "link=%s\ngroup=%s\n", r->link, r->group);
+    bg_buf_printf(&b, "maker=%d %" PRIu64 "\n", (int)r->maker, r->maker_start);
+    bg_buf_printf(&b, "monitor=%d %" PRIu64 "\n", (int)r->monitor, r->monitor_start);
+    bg_buf_printf(&b, "child=%d %" PRIu64 "\n", (int)r->child, r->child_start);
     for (size_t i = 0; i < LOCAL_CTL_COUNT; i++)
         if (r->dirs[i])
             bg_buf_printf(&b, "cgroup=%zu %s\n", i, r->dirs[i]);
@@ -67,6 +68,8 @@ static bool read_line(struct local_record *r, const char *line)
         r->link = r->link ? r->link : bg_xstrdup(line + 5);
     else if (strncmp(line, "group=", 6) == 0)
         r->group = r->group ? r->group : bg_xstrdup(line + 6);
+    else if (sscanf(line, "maker=%d %" SCNu64, &pid, &r->maker_start) == 2)
+        r->maker = pid;
     else if (sscanf(line, "monitor=%d %" SCNu64, &pid, &r->monitor_start) == 2)
         r->monitor = pid;
     else if (sscanf(line, "child=%d %" SCNu64, &pid, &r->child_start) == 2)

@@ -359,7 +359,9 @@ static bool make_link(struct local_sandbox *s, struct bg_error *err)
     s->record = (struct local_record){
         .ref = bg_xstrdup(s->id),
         .link = bg_xstrdup(s->outer),
-        .group = bg_xasprintf(LOCAL_GROUP_PREFIX "%.16s-%s", s->p->env.instance, s->id)};
+        .group = bg_xasprintf(LOCAL_GROUP_PREFIX "%.16s-%s", s->p->env.instance, s->id),
+        .maker = getpid(),
+        .maker_start = local_start_time(getpid())};
     for (size_t i = 0; i < LOCAL_CTL_COUNT; i++)
         if (s->p->cgs.base[i] && s->p->cgs.mode != LOCAL_CG_SCOPE)
             s->record.dirs[i] = bg_path_join(s->p->cgs.base[i], s->record.group);

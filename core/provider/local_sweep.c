@@ -250,10 +250,29 @@ static void one_link(struct local_sweep *s, const char *name)
         remove_link(s, path);
 }
 
+/* What another living process is making or using stays, whatever its name. */
+static void spare(struct local_sweep *s, const char *ref)
+{
+    struct local_record r;
+    struct bg_error err;
+
+    if (!local_record_read(s->record_dir, ref, &r, &err))
+        return;
+    if (r.maker > 0 && r.maker != getpid() && r.maker_start &&
+        local_start_time(r.maker) == r.maker_start)
+        bg_strv_push(&s->live, ref);
+    local_record_clear(&r);
+}
+
 void local_sweep_list(struct local_sweep *s)
 {
     bool groups = s->cgs->mode == LOCAL_CG_V1 || s->cgs->mode == LOCAL_CG_V2;
+    char **all = NULL;
 
+    list(s, s->record_dir, &all);
+    for (char **ref = all; ref && *ref; ref++)
+        spare(s, *ref);
+    bg_strv_free(all);
     list(s, s->record_dir, &s->records);
     for (size_t i = 0; i < LOCAL_CTL_COUNT; i++)
         if (groups && s->cgs->base[i] && (i == 0 || s->cgs->mode == LOCAL_CG_V1))

@@ -259,6 +259,8 @@ static void records_survive_a_round_trip(void **state)
         .link = (char *)"/run/x",
         .group = (char *)"boxgate-a-b",
         .dirs = {(char *)"/sys/fs/cgroup/a b/boxgate-a-b", NULL, (char *)"/c/boxgate-a-b"},
+        .maker = 7,
+        .maker_start = 8,
         .monitor = 12,
         .child = 34,
         .monitor_start = 56,
@@ -278,6 +280,7 @@ static void records_survive_a_round_trip(void **state)
     assert_int_equal(got.monitor, 12);
     assert_int_equal(got.child, 34);
     assert_true(got.child_start == UINT64_MAX && got.monitor_start == 56);
+    assert_true(got.maker == 7 && got.maker_start == 8);
     local_record_clear(&got);
     local_record_remove(dir, "0123abcd");
     assert_false(local_record_read(dir, "0123abcd", &got, &err));
@@ -342,6 +345,45 @@ static void c110_sweep_believes_no_pid_and_no_path(void **state)
     assert_int_equal(stat(named, &st), 0);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
+}
+
+static size_t swept(const char *records, const char *links)
+{
+    const struct local_cgroups none = {.mode = LOCAL_CG_NONE};
+    struct local_sweep s = a_sweep(records, links, &none);
+    s.link_private = true;
+    local_sweep_list(&s);
+    local_sweep_run(&s);
+    size_t n = bg_strv_len(s.names);
+    local_sweep_clear(&s);
+    return n;
+}
+
+/* A doctor's trial while a server starts in the same folders. */
+static void c110_sweep_spares_what_a_living_process_makes(void **state)
+{
+    bg_autofree char *records = bg_path_join(tree, "sp/rec"),
+                     *links = bg_path_join(tree, "sp/links"),
+                     *link = bg_path_join(links, "cafe");
+    pid_t pid = sleeper();
+    struct local_record r = {.ref = (char *)"cafe",
+                             .link = link,
+                             .group = (char *)"boxgate-0000111122223333-cafe",
+                             .maker = pid,
+                             .maker_start = local_start_time(pid)};
+    struct bg_error err;
+    struct stat st;
+
+    (void)state;
+    put("sp/links/cafe/f", "x");
+    assert_true(bg_dir_private(records, &err));
+    assert_true(local_record_write(records, &r, &err));
+    assert_int_equal(swept(records, links), 0);
+    assert_int_equal(stat(link, &st), 0);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    assert_int_equal(swept(records, links), 2);
+    assert_int_equal(stat(link, &st), -1);
 }
 
 /* ---- obstacles, for real ---- */
@@ -420,6 +462,7 @@ int main(void)
         cmocka_unit_test(a_pid_alone_is_not_enough_to_kill),
         cmocka_unit_test(records_survive_a_round_trip),
         cmocka_unit_test(c110_sweep_believes_no_pid_and_no_path),
+        cmocka_unit_test(c110_sweep_spares_what_a_living_process_makes),
         cmocka_unit_test(real_obstacles_get_their_remedy),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
