@@ -9,6 +9,7 @@
 #include "core/base/digest.h"
 #include "core/base/mem.h"
 #include "core/base/utf8.h"
+#include "core/base/values.h"
 
 static cJSON *tree(const char *p, size_t n, struct bg_error *err)
 {
@@ -325,4 +326,19 @@ void bg_jset_bytes(cJSON *o, const char *key, const void *p, size_t n)
     cJSON *box = bg_jo();
     bg_jset(box, "base64", cJSON_CreateString(b64));
     bg_jset(o, key, box);
+}
+
+char *bg_json_join(const cJSON *array, const char *none)
+{
+    struct bg_buf b;
+    const cJSON *v;
+    bg_buf_init(&b, BG_JSON_HELLO_MAX);
+    cJSON_ArrayForEach(v, array)
+    {
+        if (cJSON_IsString(v))
+            bg_buf_printf(&b, "%s%s", b.len ? ", " : "", v->valuestring);
+    }
+    if (!b.len)
+        bg_buf_puts(&b, none);
+    return bg_buf_steal(&b);
 }

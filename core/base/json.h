@@ -84,5 +84,7 @@ void bg_jset_time(cJSON *o, const char *key,
                   int64_t wall_ms); /* RFC 3339; negative gives null */
 /* Bytes as a plain string when they are valid UTF-8 without NUL, else {"base64": ...}. */
 void bg_jset_bytes(cJSON *o, const char *key, const void *p, size_t n);
+/* "a, b, c" of an array's strings, `none` when there are none; malloc'ed. */
+char *bg_json_join(const cJSON *array, const char *none);
 char *bg_json_print(const cJSON *j); /* one line, malloc'ed */
 char *bg_json_print_pretty(const cJSON *j);

@@ -143,8 +143,6 @@ static int run_verify(const struct bg_cmd *cmd, int argc, char **argv)
     return BG_EXIT_OK;
 }
 
-static const struct bg_opt no_opts[] = {{0}};
-
 const struct bg_cmd cmd_audit_verify = {
     .name = "audit verify",
     .args = "",
@@ -152,7 +150,6 @@ const struct bg_cmd cmd_audit_verify = {
     .help =
         "Removing the newest records can't show in the chain itself: note the head that\n"
         "this prints, and keep it elsewhere. No server is needed.",
-    .opts = no_opts,
     .run = run_verify,
 };
 

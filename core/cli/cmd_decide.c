@@ -101,7 +101,7 @@ static int refused(const struct decision *d, const cJSON *row, const struct bg_e
     cli_note("%s", err->msg);
     if (err->code == BG_ERR_HAZARDS) {
         bg_autofree char *all =
-            cli_join(cJSON_GetObjectItemCaseSensitive(row, "hazards"), "");
+            bg_json_join(cJSON_GetObjectItemCaseSensitive(row, "hazards"), "");
         cli_note("read it (boxgate show %lld), then name every hazard: --ack %s",
                  (long long)d->id, all);
     }

@@ -46,14 +46,11 @@ static int run_check(const struct bg_cmd *cmd, int argc, char **argv)
     return BG_EXIT_OK;
 }
 
-static const struct bg_opt no_opts[] = {{0}};
-
 const struct bg_cmd cmd_policy_check = {
     .name = "policy check",
     .args = "[FILE]",
     .summary = "read policy.yaml and say what is wrong; exit 1 if something is",
     .help = "A missing policy.yaml is fine: then everything is asked for.",
-    .opts = no_opts,
     .run = run_check,
 };
 
@@ -175,7 +172,7 @@ static void put_rules(struct bg_buf *b, const cJSON *rows)
     cJSON_ArrayForEach(row, rows)
     {
         bg_autofree char *all =
-            cli_join(cJSON_GetObjectItemCaseSensitive(row, "allFailed"), "");
+            bg_json_join(cJSON_GetObjectItemCaseSensitive(row, "allFailed"), "");
         bg_autofree char *text = bg_xasprintf(
             "rule %s (%s): %s%s%s%s", cli_str(row, "id"), cli_str(row, "decision"),
             cli_true(row, "matched") ? "matches" : "no, ", all,

@@ -123,7 +123,7 @@ static void print_status(const cJSON *s)
     const cJSON *p = cJSON_GetObjectItemCaseSensitive(s, "provider"), *v;
     bg_autofree char *up = cli_span(cli_num(s, "uptimeMs"));
     bg_autofree char *off =
-        cli_join(cJSON_GetObjectItemCaseSensitive(p, "notEnforced"), "nothing");
+        bg_json_join(cJSON_GetObjectItemCaseSensitive(p, "notEnforced"), "nothing");
     struct bg_buf b;
     cli_buf(&b);
     bg_buf_printf(&b, "pid: %.0f\nversion: ", cli_num(s, "pid"));
@@ -151,32 +151,25 @@ static void print_status(const cJSON *s)
 static int run_status(const struct bg_cmd *cmd, int argc, char **argv)
 {
     struct cli_args a;
-    struct cli_conn k;
     struct bg_error err = {0};
     if (!cli_parse(&a, cmd, argc, argv, 0, 0))
         return BG_EXIT_USAGE;
-    bg_autojson cJSON *s = NULL;
-    if (cli_connect(&k, BG_ROLE_OBSERVER, "boxgate-server", false, NULL, NULL, &err))
-        s = bg_client_ask(k.client, "server.status", bg_jo(), &err);
-    int code = s ? BG_EXIT_OK : cli_fail(&err);
-    if (s && cli_flag(&a, "json"))
+    bg_autojson cJSON *s =
+        cli_ask(BG_ROLE_OBSERVER, "boxgate-server", false, "server.status", bg_jo(), &err);
+    if (!s)
+        return cli_fail(&err);
+    if (cli_flag(&a, "json"))
         cli_out_json(s);
-    else if (s)
+    else
         print_status(s);
-    cli_close(&k);
-    return code;
+    return BG_EXIT_OK;
 }
-
-static const struct bg_opt status_opts[] = {
-    {"json", 'j', NULL, "as JSON"},
-    {0},
-};
 
 const struct bg_cmd cmd_server_status = {
     .name = "server status",
     .args = "[--json]",
     .summary = "show what the server is doing and which folders it uses",
-    .opts = status_opts,
+    .opts = cli_json_opt,
     .run = run_status,
 };
 

@@ -32,15 +32,9 @@ static void print_table(const cJSON *rows)
 /* One call as operator; the answer, or NULL with the exit code. */
 static cJSON *ask(const char *method, cJSON *params, bool start, int *code)
 {
-    struct cli_conn k;
     struct bg_error err = {0};
-    cJSON *res = NULL;
-    if (cli_connect(&k, BG_ROLE_OPERATOR, "boxgate-session", start, NULL, NULL, &err))
-        res = bg_client_ask(k.client, method, params, &err);
-    else
-        cJSON_Delete(params);
+    cJSON *res = cli_ask(BG_ROLE_OPERATOR, "boxgate-session", start, method, params, &err);
     *code = res ? BG_EXIT_OK : cli_fail(&err);
-    cli_close(&k);
     return res;
 }
 
@@ -60,16 +54,11 @@ static int run_sessions(const struct bg_cmd *cmd, int argc, char **argv)
     return code;
 }
 
-static const struct bg_opt json_opts[] = {
-    {"json", 'j', NULL, "as JSON"},
-    {0},
-};
-
 const struct bg_cmd cmd_sessions = {
     .name = "sessions",
     .args = "[--json]",
     .summary = "list the open sessions",
-    .opts = json_opts,
+    .opts = cli_json_opt,
     .run = run_sessions,
 };
 
@@ -174,7 +163,7 @@ const struct bg_cmd cmd_session_show = {
     .name = "session show",
     .args = "ID [--json]",
     .summary = "show a session: its state and what its sandbox is made of",
-    .opts = json_opts,
+    .opts = cli_json_opt,
     .run = run_show,
 };
 
@@ -183,9 +172,7 @@ const struct bg_cmd cmd_session_show = {
 static int run_rm(const struct bg_cmd *cmd, int argc, char **argv)
 {
     struct cli_args a;
-    struct cli_conn k;
     struct bg_error err = {0};
-    int code = BG_EXIT_OK;
     if (!cli_parse(&a, cmd, argc, argv, 0, 1))
         return BG_EXIT_USAGE;
     bool all = cli_flag(&a, "all");
@@ -196,19 +183,12 @@ static int run_rm(const struct bg_cmd *cmd, int argc, char **argv)
         bg_jset_bool(p, "all", true);
     else
         bg_jset_str(p, "session", a.argv[0]);
-    if (!cli_connect(&k, BG_ROLE_OPERATOR, "boxgate-session", false, NULL, NULL, &err)) {
-        cJSON_Delete(p);
-        /* Without a server there is no session: closing what is gone is fine. */
-        code = err.code == BG_ERR_UNAVAILABLE ? BG_EXIT_OK : cli_fail(&err);
-    } else {
-        bg_autojson cJSON *res = bg_client_ask(k.client, "session.close", p, &err);
-        if (!res)
-            code = cli_fail(&err);
-        else
-            cli_note("%.0f closed", cli_num(res, "closed"));
-    }
-    cli_close(&k);
-    return code;
+    bg_autojson cJSON *res =
+        cli_ask(BG_ROLE_OPERATOR, "boxgate-session", false, "session.close", p, &err);
+    if (res)
+        cli_note("%.0f closed", cli_num(res, "closed"));
+    /* Without a server there is no session: closing what is gone is fine. */
+    return res || err.code == BG_ERR_UNAVAILABLE ? BG_EXIT_OK : cli_fail(&err);
 }
 
 static const struct bg_opt rm_opts[] = {

@@ -50,28 +50,20 @@ static int print(const cJSON *row, bool json)
 static int run(const struct bg_cmd *cmd, int argc, char **argv)
 {
     struct cli_args a;
-    struct cli_conn k;
     struct bg_error err = {0};
     int64_t id;
     if (!cli_parse(&a, cmd, argc, argv, 1, 1))
         return BG_EXIT_USAGE;
     if (!cli_request_id(a.argv[0], &id))
         return cli_usage(cmd, "not the number of a request: %s", a.argv[0]);
-    int code;
-    bg_autojson cJSON *row = NULL;
-    if (cli_connect(&k, BG_ROLE_OBSERVER, "boxgate-show", false, NULL, NULL, &err)) {
-        cJSON *p = bg_jo();
-        bg_jset_int(p, "id", id);
-        row = bg_client_ask(k.client, "approval.get", p, &err);
-    }
-    if (row) {
-        code = print(row, cli_flag(&a, "json"));
-    } else {
-        cli_note("%s", err.msg);
-        code = cli_exit_of_decision(err.code);
-    }
-    cli_close(&k);
-    return code;
+    cJSON *p = bg_jo();
+    bg_jset_int(p, "id", id);
+    bg_autojson cJSON *row =
+        cli_ask(BG_ROLE_OBSERVER, "boxgate-show", false, "approval.get", p, &err);
+    if (row)
+        return print(row, cli_flag(&a, "json"));
+    cli_note("%s", err.msg);
+    return cli_exit_of_decision(err.code);
 }
 
 static const struct bg_opt opts[] = {

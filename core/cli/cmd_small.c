@@ -7,25 +7,20 @@
 #include "core/cli/util.h"
 #include "core/config/config.h"
 
-static const struct bg_opt no_opts[] = {{0}};
-
 /* ---- forget-deny ---- */
 
 static int run_forget(const struct bg_cmd *cmd, int argc, char **argv)
 {
     struct cli_args a;
-    struct cli_conn k;
     struct bg_error err = {0};
     if (!cli_parse(&a, cmd, argc, argv, 0, 0))
         return BG_EXIT_USAGE;
-    bg_autojson cJSON *res = NULL;
-    if (cli_connect(&k, BG_ROLE_OPERATOR, "boxgate-forget-deny", false, NULL, NULL, &err))
-        res = bg_client_ask(k.client, "approval.forget", bg_jo(), &err);
-    int code = res ? BG_EXIT_OK : cli_fail(&err);
-    if (res)
-        cli_note("%.0f denials forgotten", cli_num(res, "forgotten"));
-    cli_close(&k);
-    return code;
+    bg_autojson cJSON *res = cli_ask(BG_ROLE_OPERATOR, "boxgate-forget-deny", false,
+                                     "approval.forget", bg_jo(), &err);
+    if (!res)
+        return cli_fail(&err);
+    cli_note("%.0f denials forgotten", cli_num(res, "forgotten"));
+    return BG_EXIT_OK;
 }
 
 const struct bg_cmd cmd_forget_deny = {
@@ -33,7 +28,6 @@ const struct bg_cmd cmd_forget_deny = {
     .args = "",
     .summary = "ask again for what was denied before",
     .help = "Denied bytes are denied again for a while without asking. This ends it.",
-    .opts = no_opts,
     .run = run_forget,
 };
 
@@ -66,7 +60,6 @@ const struct bg_cmd cmd_config_show = {
     .name = "config show",
     .args = "",
     .summary = "print the configuration in force, every default written out",
-    .opts = no_opts,
     .run = run_config,
 };
 
@@ -147,17 +140,12 @@ static int run_themes(const struct bg_cmd *cmd, int argc, char **argv)
     return BG_EXIT_OK;
 }
 
-static const struct bg_opt json_opts[] = {
-    {"json", 'j', NULL, "as JSON"},
-    {0},
-};
-
 const struct bg_cmd cmd_themes = {
     .name = "themes",
     .args = "[--json]",
     .summary = "list the console's themes",
     .help = "Your own lie in the config folder, in themes/NAME.yaml. Choose one with\n"
             "console.theme in config.yaml.",
-    .opts = json_opts,
+    .opts = cli_json_opt,
     .run = run_themes,
 };

@@ -159,21 +159,6 @@ void cli_put(cJSON *o, const char *key, cJSON *v)
     bg_jset(o, key, v);
 }
 
-char *cli_join(const cJSON *array, const char *none)
-{
-    struct bg_buf b;
-    const cJSON *v;
-    bg_buf_init(&b, BG_JSON_HELLO_MAX);
-    cJSON_ArrayForEach(v, array)
-    {
-        if (cJSON_IsString(v))
-            bg_buf_printf(&b, "%s%s", b.len ? ", " : "", v->valuestring);
-    }
-    if (!b.len)
-        bg_buf_puts(&b, none);
-    return bg_buf_steal(&b);
-}
-
 char *cli_span(double ms)
 {
     long long s = ms > 0 ? (long long)(ms / 1000) : 0;

@@ -164,6 +164,8 @@ bool cli_read(const char *file, size_t max, struct bg_buf *out, struct bg_error 
     }
 }
 
+const struct bg_opt cli_json_opt[] = {{"json", 'j', NULL, "as JSON"}, {0}};
+
 /* ---- errors ---- */
 
 static void tell(const char *text, const char *more)
@@ -276,4 +278,17 @@ void cli_close(struct cli_conn *k)
         bg_loop_free(k->loop);
     bg_paths_free(&k->paths);
     memset(k, 0, sizeof *k);
+}
+
+cJSON *cli_ask(enum bg_role role, const char *name, bool start, const char *method,
+               cJSON *params, struct bg_error *err)
+{
+    struct cli_conn k;
+    cJSON *res = NULL;
+    if (cli_connect(&k, role, name, start, NULL, NULL, err))
+        res = bg_client_ask(k.client, method, params, err);
+    else
+        cJSON_Delete(params);
+    cli_close(&k);
+    return res;
 }

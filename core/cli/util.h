@@ -39,6 +39,8 @@ const char *cli_each(const struct cli_args *a, const char *name, size_t *at);
 /* "boxgate: TEXT; see: boxgate help COMMAND" and BG_EXIT_USAGE. */
 BG_PRINTF(2, 3) int cli_usage(const struct bg_cmd *cmd, const char *fmt, ...);
 
+extern const struct bg_opt cli_json_opt[]; /* of a command with --json and nothing else */
+
 BG_CHECK bool cli_duration(const char *s, int64_t *ms);   /* "60s", "500ms", "2m", "1h" */
 BG_CHECK bool cli_request_id(const char *s, int64_t *id); /* "144", "#0144" */
 /* A file, or standard input for "-"; at most max bytes. */
@@ -65,6 +67,9 @@ BG_CHECK bool cli_connect(struct cli_conn *k, enum bg_role role, const char *nam
                           bool start, const struct bg_client_events *ev, void *data,
                           struct bg_error *err);
 void cli_close(struct cli_conn *k); /* also of a connection that failed, and twice */
+/* One call on a connection of its own; params is taken. */
+BG_CHECK cJSON *cli_ask(enum bg_role role, const char *name, bool start, const char *method,
+                        cJSON *params, struct bg_error *err);
 
 /* ---- output ---- */
 
@@ -91,7 +96,6 @@ const char *cli_str(const cJSON *o, const char *key); /* "" when missing */
 double cli_num(const cJSON *o, const char *key);
 bool cli_true(const cJSON *o, const char *key);
 void cli_put(cJSON *o, const char *key, cJSON *v); /* replaces */
-char *cli_join(const cJSON *array, const char *none);
 /* "3 m 18 s"; of whole seconds, two units at most. */
 char *cli_span(double ms);
 /* "#0144 job-1 run_code python, 38 lines, HIGH, 3 m 18 s left" */

@@ -147,22 +147,6 @@ BG_PRINTF(2, 3) static void fact(struct bg_review *r, const char *fmt, ...)
     bg_strv_push(&r->facts, safe);
 }
 
-/* "a, b, c" of an array of strings; malloc'ed. */
-static char *joined(const cJSON *a, const char *none)
-{
-    struct bg_buf b;
-    const cJSON *v;
-    bg_buf_init(&b, BG_JSON_HELLO_MAX);
-    cJSON_ArrayForEach(v, a)
-    {
-        if (cJSON_IsString(v))
-            bg_buf_printf(&b, "%s%s", b.len ? ", " : "", v->valuestring);
-    }
-    if (!b.len)
-        bg_buf_puts(&b, none);
-    return bg_buf_steal(&b);
-}
-
 static void limit_text(const cJSON *limits, const char *key, const char *unit, char out[32])
 {
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(limits, key);
@@ -185,7 +169,7 @@ static void mount_facts(struct bg_review *r, const cJSON *spec)
 static void workspace_facts(struct bg_review *r, const cJSON *spec)
 {
     const cJSON *ws = cJSON_GetObjectItemCaseSensitive(spec, "workspace");
-    bg_autofree char *env = joined(cJSON_GetObjectItemCaseSensitive(spec, "env"), "");
+    bg_autofree char *env = bg_json_join(cJSON_GetObjectItemCaseSensitive(spec, "env"), "");
     fact(r, "workspace: %s, %s, in %s, %g MiB", text_of(spec, "workdir"),
          text_of(ws, "mode"), text_of(ws, "storage"), number_of(ws, "sizeMb"));
     if (*env)
@@ -206,12 +190,12 @@ static void sandbox_facts(struct bg_review *r, const cJSON *row)
     fact(r, "network: %s", text_of(spec, "network"));
     fact(r, "limits: %s, %s, %s, %g s", mem, cpu, pids, number_of(row, "timeoutMs") / 1000);
     bg_autofree char *off =
-        joined(cJSON_GetObjectItemCaseSensitive(row, "notEnforced"), "");
+        bg_json_join(cJSON_GetObjectItemCaseSensitive(row, "notEnforced"), "");
     if (*off)
         fact(r, "NOT enforced here: %s", off);
     const cJSON *sec = cJSON_GetObjectItemCaseSensitive(spec, "security");
     bg_autofree char *caps =
-        joined(cJSON_GetObjectItemCaseSensitive(sec, "dropCapabilities"), "NONE");
+        bg_json_join(cJSON_GetObjectItemCaseSensitive(sec, "dropCapabilities"), "NONE");
     fact(r, "security: capabilities dropped: %s; %s; root file system %s", caps,
          true_of(sec, "noNewPrivileges") ? "no new privileges" : "NEW PRIVILEGES POSSIBLE",
          true_of(sec, "readonlyRootfs") ? "read-only" : "WRITABLE");
@@ -223,7 +207,8 @@ static void sandbox_facts(struct bg_review *r, const cJSON *row)
 
 static void request_facts(struct bg_review *r, const cJSON *row)
 {
-    bg_autofree char *argv = joined(cJSON_GetObjectItemCaseSensitive(row, "argv"), "");
+    bg_autofree char *argv =
+        bg_json_join(cJSON_GetObjectItemCaseSensitive(row, "argv"), "");
     bool code = !strcmp(text_of(row, "kind"), "run_code");
     if (code)
         fact(r, "interpreter: %s (the code is its standard input)", argv);
