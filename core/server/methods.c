@@ -129,6 +129,7 @@ static void session_get(struct conn *c, struct bg_rpc_msg *m)
 }
 
 struct creation {
+    struct creation *next; /* while the provider is being tried */
     struct later *l;
     struct bg_spec *spec;
     char *id;
@@ -149,6 +150,24 @@ static void on_spec(void *data, const struct bg_error *err)
     bg_spec_free(k->spec);
     free(k->id);
     free(k);
+}
+
+void methods_provider_known(struct bg_server *s)
+{
+    for (struct creation *k = bg_steal(s->creations), *next; k; k = next) {
+        next = k->next;
+        s->ops->prepare(s->provider, k->spec, NULL, on_spec, k);
+    }
+}
+
+void methods_stop(struct bg_server *s)
+{
+    struct bg_error err = {0};
+    bg_fail(&err, BG_ERR_DESTROYED, 0, "the server is stopping");
+    for (struct creation *k = bg_steal(s->creations), *next; k; k = next) {
+        next = k->next;
+        on_spec(k, &err);
+    }
 }
 
 static void session_create(struct conn *c, struct bg_rpc_msg *m)
@@ -180,7 +199,10 @@ static void session_create(struct conn *c, struct bg_rpc_msg *m)
     k->spec = spec;
     k->id = bg_xstrdup(id);
     k->uid = c->who.uid;
-    s->ops->prepare(s->provider, spec, NULL, on_spec, k);
+    k->next = s->creations;
+    s->creations = k;
+    if (s->provider_known)
+        methods_provider_known(s);
 }
 
 static void on_session_gone(void *data, const struct bg_error *err)

@@ -260,6 +260,7 @@ static void on_provider(void *data, const struct bg_provider_report *r)
     s->provider_known = true;
     s->provider_ready = r->available;
     runner_provider_known(s);
+    methods_provider_known(s);
     event_emit(s, TOPIC_SERVER, "provider", server_provider(s));
     if (!r->available) {
         bg_log(s->log, BG_LOG_ERROR, "provider %s is not available: %s", s->ops->kind,
@@ -318,6 +319,7 @@ static bool open_all(struct bg_server *s, struct bg_error *err)
 
 static void close_all(struct bg_server *s)
 {
+    methods_stop(s);
     conn_closed_all(s);
     bg_approvals_free(s->approvals);
     s->approvals = NULL;

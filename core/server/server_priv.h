@@ -53,6 +53,7 @@ struct bg_server {
     bool provider_known; /* it was tried; until then requests wait to be prepared */
     bool provider_ready;
     struct bg_sessions *sessions;
+    struct creation *creations; /* methods.c: they wait for the provider */
     char *guest_path;
     char **left_refs;  /* sandboxes a dead server left, until they are swept */
     char instance[33]; /* of the state folder, stable over restarts */
@@ -97,6 +98,8 @@ void method_hello(struct conn *c, struct bg_rpc_msg *m);
 
 /* methods.c: answers now, or keeps a copy of m->id_raw for later. */
 void method_call(struct conn *c, struct bg_rpc_msg *m);
+void methods_provider_known(struct bg_server *s);
+void methods_stop(struct bg_server *s); /* before the connections are closed */
 
 /* request.c */
 void method_submit(struct conn *c, struct bg_rpc_msg *m);
