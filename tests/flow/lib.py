@@ -94,8 +94,8 @@ class Agent:
 class Home:
     """Own folders; the server is stopped and everything removed at the end."""
 
-    def __init__(self, approvals="", config=None, mode=0o700):
-        self.tmp = tempfile.mkdtemp(prefix="bgf.", dir="/tmp")
+    def __init__(self, approvals="", config=None, mode=0o700, where="/tmp"):
+        self.tmp = tempfile.mkdtemp(prefix="bgf.", dir=where)
         os.chmod(self.tmp, mode)
         self.path = os.path.join(self.tmp, "home")
         self.env = {
