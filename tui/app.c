@@ -208,16 +208,28 @@ static void provider_words(struct app *a, const cJSON *p)
 {
     const cJSON *name = cJSON_GetObjectItemCaseSensitive(p, "name");
     const cJSON *ok = cJSON_GetObjectItemCaseSensitive(p, "available");
+    const cJSON *why = cJSON_GetObjectItemCaseSensitive(p, "whyNot");
     free(a->provider);
     a->provider = bg_xstrdup(cJSON_IsString(name) ? name->valuestring : "");
     a->provider_known = cJSON_IsBool(ok);
     a->provider_ok = !cJSON_IsFalse(ok);
-    const cJSON *why = cJSON_GetObjectItemCaseSensitive(p, "whyNot");
     if (!a->provider_ok && cJSON_IsString(why)) {
         bg_autofree char *safe =
             bg_text_safe_line(why->valuestring, strlen(why->valuestring), 0);
-        app_say(a, 3, "no sandbox can run: %s", safe);
+        app_say(a, 3, "no sandbox can run: %s; see: boxgate doctor", safe);
     }
+}
+
+static void on_policy(void *data, const cJSON *result, const struct bg_error *err)
+{
+    struct app *a = data;
+    a->distrusted =
+        !err && cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(result, "distrusted"));
+    if (a->distrusted)
+        app_say(a, 3,
+                "policy.yaml is not trusted: denies stay, allows are off; see: boxgate "
+                "policy check");
+    app_dirty(a);
 }
 
 void app_connected(struct app *a, const cJSON *hello)
@@ -234,6 +246,7 @@ void app_connected(struct app *a, const cJSON *hello)
     provider_words(a, cJSON_GetObjectItemCaseSensitive(hello, "provider"));
     subscribe(a);
     read_lists(a);
+    app_call(a, "policy.get", bg_jo(), on_policy, a);
     changed(a, true);
 }
 
@@ -245,6 +258,8 @@ void app_event(struct app *a, const char *topic, const char *type, const cJSON *
         app_say(a, 2, "the server dropped events; reading everything again");
         read_lists(a);
     }
+    if (!strcmp(topic, "policy"))
+        app_call(a, "policy.get", bg_jo(), on_policy, a);
     changed(a, false);
 }
 

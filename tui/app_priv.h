@@ -23,6 +23,7 @@ struct app {
     int64_t arm_ms;
     char *provider;
     bool provider_known, provider_ok;
+    bool distrusted; /* the policy file */
 
     bool help;
     int help_scroll;

@@ -55,6 +55,8 @@ static int status_right(struct app *a, struct ui_surface row)
         bg_autofree char *name = bg_text_safe_line(a->provider, strlen(a->provider), 20);
         x = ui_right(row, 0, x - 1, UI_MUTED, name);
     }
+    if (a->distrusted)
+        x = ui_right(row, 0, x - (x < row.r.w - 1), UI_HIGH | UI_BOLD, "POLICY INVALID");
     if (x < row.r.w - 1) {
         ui_text(row, 0, x - 2, UI_BORDER, ui_glyph(row.g, UI_G_DOT));
         x -= 3;

@@ -198,10 +198,14 @@ void model_note(struct model *m, int64_t now_ms, const char *word, int level,
 
 static char *outcome_text(const struct request *r)
 {
+    if (!strcmp(r->state, "running"))
+        return bg_xstrdup(r->session);
     if (r->has_exit && !strcmp(r->state, "done"))
         return bg_xasprintf("%s exit %lld", r->session, (long long)r->exit_code);
-    return bg_xasprintf("%s%s%s%s%s", r->session, *r->decided_by ? " by " : "",
-                        r->decided_by, *r->reason ? ": " : "", r->reason);
+    bool by =
+        *r->decided_by && (!strcmp(r->state, "approved") || !strcmp(r->state, "denied"));
+    return bg_xasprintf("%s%s%s%s%s", r->session, by ? " by " : "", by ? r->decided_by : "",
+                        *r->reason ? ": " : "", r->reason);
 }
 
 static int level_of(const struct request *r)

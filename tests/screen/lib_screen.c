@@ -101,7 +101,7 @@ static void bound(cJSON *a, struct bg_hasher *h, const char *name, const char *p
 
 static cJSON *spec(void)
 {
-    cJSON *o = bg_jo(), *l = bg_jo(), *caps = bg_ja();
+    cJSON *o = bg_jo(), *l = bg_jo(), *caps = bg_ja(), *sec = bg_jo(), *ws = bg_jo();
     bg_jset_str(o, "provider", "local");
     bg_jset_str(o, "image", "host");
     bg_jset_str(o, "imageId", "host");
@@ -112,9 +112,15 @@ static cJSON *spec(void)
     bg_jset_int(l, "pidsLimit", 256);
     bg_jset(o, "limits", l);
     cJSON_AddItemToArray(caps, cJSON_CreateString("ALL"));
-    bg_jset(o, "dropCapabilities", caps);
-    bg_jset_bool(o, "noNewPrivileges", true);
-    bg_jset_bool(o, "readonlyRootfs", true);
+    bg_jset(sec, "dropCapabilities", caps);
+    bg_jset_bool(sec, "noNewPrivileges", true);
+    bg_jset_bool(sec, "readonlyRootfs", true);
+    bg_jset(o, "security", sec);
+    bg_jset_str(o, "workdir", "/workspace");
+    bg_jset_str(ws, "mode", "ephemeral");
+    bg_jset_str(ws, "storage", "memory");
+    bg_jset_int(ws, "sizeMb", 176);
+    bg_jset(o, "workspace", ws);
     return o;
 }
 

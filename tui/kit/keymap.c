@@ -20,9 +20,9 @@ int ui_keymap_action(const struct ui_keymap *m, const struct ui_event *ev)
 
 const char *ui_key_name(uint32_t key, char out[12])
 {
-    static const char *const names[] = {"Enter", "Tab", "S-Tab", "Esc",  "Backspace",
-                                        "Del",   "Up",  "Down",  "Left", "Right",
-                                        "Home",  "End", "PgUp",  "PgDn", "F1"};
+    static const char *const names[] = {
+        "Enter", "Tab",   "S-Tab", "Esc", "Backspace", "Del",  "Up", "Down",
+        "Left",  "Right", "Home",  "End", "PgUp",      "PgDn", "F1", "key"};
     if (key >= UI_KEY_ENTER && key - UI_KEY_ENTER < bg_countof(names)) {
         snprintf(out, 12, "%s", names[key - UI_KEY_ENTER]);
     } else if (key == ' ') {

@@ -332,9 +332,10 @@ static void fact(struct ui_surface s, int *y, const char *label, ui_style style,
 static void request_detail(struct ui_surface s, const struct request *r)
 {
     int y = 0;
-    bg_autofree char *what = bg_xasprintf(
-        "%s %s, %lld lines, %lld bytes, at most %lld s", r->kind, r->language,
-        (long long)r->lines, (long long)r->bytes, (long long)r->timeout_ms / 1000);
+    bg_autofree char *what =
+        bg_xasprintf("%s %s, %lld line%s, %lld bytes, at most %lld s", r->kind, r->language,
+                     (long long)r->lines, r->lines == 1 ? "" : "s", (long long)r->bytes,
+                     (long long)r->timeout_ms / 1000);
     bg_autofree char *who = bg_xasprintf("%s, uid %lld, pid %lld", r->client,
                                          (long long)r->uid, (long long)r->pid);
     bg_autofree char *session = bg_xasprintf("%s, profile %s", r->session, r->profile);
