@@ -16,35 +16,8 @@
 
 #define FRAME_MS 33
 
-static const struct view_ops *const views[VIEW_COUNT_] = {
+const struct view_ops *const app_views[VIEW_COUNT_] = {
     [VIEW_DASH] = &view_dash, [VIEW_APPROVAL] = &view_approval};
-
-enum {
-    ACT_DASH = 1000,
-    ACT_APPROVE,
-    ACT_HELP,
-    ACT_COMMAND,
-    ACT_REDRAW,
-    ACT_MOUSE,
-    ACT_BACK,
-    ACT_QUIT,
-    ACT_STOP,
-    ACT_DIE
-};
-
-static const struct ui_binding global_rows[] = {
-    {{':'}, ACT_COMMAND, "command", "command: :theme NAME, :mouse, :help, :q"},
-    {{'?', UI_KEY_F1}, ACT_HELP, "help", "this help"},
-    {{'q', UI_KEY_ESC}, ACT_BACK, "quit", "back, then quit"},
-    {{'1'}, ACT_DASH, NULL, "dashboard"},
-    {{'2'}, ACT_APPROVE, NULL, "review, oldest request first"},
-    {{'M'}, ACT_MOUSE, NULL, "mouse on or off"},
-    {{UI_CTRL('l')}, ACT_REDRAW, NULL, "draw everything again"},
-    {{UI_CTRL('z')}, ACT_STOP, NULL, "suspend; deadlines go on"},
-    {{UI_CTRL('c')}, ACT_QUIT, NULL, "quit (asks when requests wait)"},
-    {{UI_CTRL('\\')}, ACT_DIE, NULL, "quit at once; decides nothing"},
-};
-const struct ui_keymap app_global_keys = {global_rows, bg_countof(global_rows)};
 
 /* ---- small things for views ---- */
 
@@ -123,7 +96,7 @@ void app_show(struct app *a, enum view_id v)
 {
     a->view = v;
     a->dirty = true;
-    views[v]->front(a, a->state[v]);
+    app_views[v]->front(a, a->state[v]);
 }
 
 void app_review(struct app *a, uint64_t id)
@@ -157,7 +130,7 @@ static void changed(struct app *a, bool quiet)
         a->rung = a->model.arrived;
     }
     for (int v = 0; v < VIEW_COUNT_; v++)
-        views[v]->changed(a, a->state[v]);
+        app_views[v]->changed(a, a->state[v]);
     a->dirty = true;
 }
 
@@ -271,251 +244,6 @@ void app_disconnected(struct app *a, const struct bg_error *err)
     changed(a, true);
 }
 
-/* ---- keys ---- */
-
-bool app_small(const struct app *a)
-{
-    const struct ui_grid *g = ui_term_grid(a->term);
-    return g->w < APP_MIN_W || g->h < APP_MIN_H;
-}
-
-static void finish(struct app *a, int code)
-{
-    a->done = true;
-    a->exit_code = code;
-    bg_loop_stop(a->loop);
-}
-
-static void quit(struct app *a)
-{
-    size_t pending;
-    free(model_pending(&a->model, &pending));
-    if (pending && !app_small(a) && !a->quit_asked) {
-        a->quit_asked = true;
-        return;
-    }
-    finish(a, 0);
-}
-
-static void review_oldest(struct app *a)
-{
-    size_t n;
-    bg_autofree uint64_t *ids = model_pending(&a->model, &n);
-    if (n)
-        app_review(a, ids[0]);
-    else
-        app_say(a, 0, "nothing waits for a decision");
-}
-
-static void suspend(struct app *a);
-
-static void global_action(struct app *a, int action)
-{
-    switch (action) {
-    case ACT_DASH:
-        app_show(a, VIEW_DASH);
-        break;
-    case ACT_APPROVE:
-        if (a->view != VIEW_APPROVAL)
-            review_oldest(a);
-        break;
-    case ACT_HELP:
-        a->help = true;
-        a->help_scroll = 0;
-        break;
-    case ACT_COMMAND:
-        ui_field_set(&a->command, "");
-        a->command_on = true;
-        break;
-    case ACT_REDRAW:
-        ui_term_redraw(a->term);
-        break;
-    case ACT_MOUSE:
-        app_mouse(a, !a->mouse);
-        break;
-    case ACT_BACK:
-        if (a->view != VIEW_DASH)
-            app_show(a, VIEW_DASH);
-        else
-            quit(a);
-        break;
-    case ACT_QUIT:
-        quit(a);
-        break;
-    case ACT_STOP:
-        suspend(a);
-        break;
-    case ACT_DIE:
-        finish(a, 128 + SIGQUIT);
-        break;
-    default:
-        break;
-    }
-}
-
-void app_mouse(struct app *a, bool on)
-{
-    a->mouse = on;
-    ui_term_mouse(a->term, on);
-    app_say(a, 0,
-            on ? "mouse on: wheel scrolls, click selects; it never decides. Shift-drag "
-                 "selects text"
-               : "mouse off");
-}
-
-static void small_key(struct app *a, const struct ui_event *ev)
-{
-    int action = ui_keymap_action(&app_global_keys, ev);
-    if (action == ACT_BACK || action == ACT_QUIT)
-        finish(a, 0);
-    else if (action == ACT_REDRAW || action == ACT_STOP || action == ACT_DIE)
-        global_action(a, action);
-}
-
-static void quit_key(struct app *a, const struct ui_event *ev)
-{
-    /* Not by what was typed before the question was there. */
-    bool answer = ev->type == UI_EV_KEY && (ev->key == 'y' || ev->key == UI_CTRL('c'));
-    if (answer && !ev->burst && !ev->alt)
-        finish(a, 0);
-    else if (ev->type == UI_EV_KEY)
-        a->quit_asked = false;
-}
-
-static void help_key(struct app *a, const struct ui_event *ev)
-{
-    if (ev->type != UI_EV_KEY)
-        return;
-    switch (ev->key) {
-    case 'j':
-    case UI_KEY_DOWN:
-        a->help_scroll++;
-        break;
-    case 'k':
-    case UI_KEY_UP:
-        a->help_scroll--;
-        break;
-    case ' ':
-    case UI_KEY_PGDN:
-        a->help_scroll += 10;
-        break;
-    case UI_KEY_PGUP:
-        a->help_scroll -= 10;
-        break;
-    default:
-        a->help = false;
-    }
-}
-
-void app_key(struct app *a, const struct ui_event *ev)
-{
-    global_action(a, ui_keymap_action(&app_global_keys, ev));
-}
-
-static void view_key(struct app *a, const struct ui_event *ev)
-{
-    const struct view_ops *v = views[a->view];
-    if (v->event(a, a->state[a->view], ev))
-        return;
-    int action = ui_keymap_action(&v->keys, ev);
-    if (action) {
-        v->action(a, a->state[a->view], action, ev);
-        return;
-    }
-    app_key(a, ev);
-}
-
-static void dispatch(struct app *a, const struct ui_event *ev)
-{
-    if (ev->type == UI_EV_FOCUS) {
-        a->focused = ev->on;
-        return;
-    }
-    if (ev->type == UI_EV_SYNC) {
-        ui_term_sync(a->term, ev->on);
-        return;
-    }
-    if (ev->type == UI_EV_KEY) {
-        *a->message = '\0';
-        a->dirty = true;
-    }
-    a->key_dirty = true;
-    if (app_small(a))
-        small_key(a, ev);
-    else if (a->command_on)
-        app_command_event(a, ev);
-    else if (a->quit_asked)
-        quit_key(a, ev);
-    else if (a->help)
-        help_key(a, ev);
-    else
-        view_key(a, ev);
-    a->dirty = true;
-}
-
-/* ---- reading the terminal ---- */
-
-struct batch {
-    struct app *a;
-    size_t keys;
-    bool burst;
-};
-
-static void count_event(void *data, const struct ui_event *ev)
-{
-    struct batch *b = data;
-    b->keys += ev->type == UI_EV_KEY;
-}
-
-static void take_event(void *data, const struct ui_event *ev)
-{
-    struct batch *b = data;
-    struct ui_event own = *ev;
-    own.burst = b->burst;
-    if (!b->a->done)
-        dispatch(b->a, &own);
-}
-
-/* What came in one read came together; so did what follows too fast for a person. */
-static void feed(struct app *a, const char *p, size_t n)
-{
-    struct batch b = {.a = a};
-    struct ui_input probe = a->input;
-    bg_buf_init(&probe.paste, UI_PASTE_MAX);
-    ui_input_feed(&probe, p, n, count_event, &b);
-    bg_buf_free(&probe.paste);
-    int64_t now = app_mono(a);
-    b.burst = b.keys > 1 || (b.keys && now - a->last_key_ms < UI_BURST_MS);
-    if (b.keys)
-        a->last_key_ms = now;
-    ui_input_feed(&a->input, p, n, take_event, &b);
-    int wait = ui_input_wait(&a->input);
-    if (wait)
-        bg_timer_start(a->esc_timer, wait, 0);
-    else
-        bg_timer_stop(a->esc_timer);
-}
-
-static void on_esc_timer(struct bg_timer *t BG_UNUSED, void *data)
-{
-    struct app *a = data;
-    struct batch b = {.a = a};
-    a->last_key_ms = app_mono(a);
-    ui_input_timeout(&a->input, take_event, &b);
-}
-
-static void on_tty(struct bg_poll *p BG_UNUSED, int fd, unsigned events BG_UNUSED,
-                   void *data)
-{
-    struct app *a = data;
-    char buf[4096];
-    ssize_t n = read(fd, buf, sizeof buf);
-    if (n > 0)
-        feed(a, buf, (size_t)n);
-    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-        finish(a, 128 + SIGHUP); /* the terminal is gone: nothing is decided */
-}
-
 /* ---- signals ---- */
 
 void app_resized(struct app *a)
@@ -530,9 +258,9 @@ static void on_signal(int signo, void *data)
     if (signo == SIGWINCH) {
         app_resized(a);
     } else if (signo == SIGTSTP) {
-        suspend(a);
+        app_suspend(a);
     } else if (signo != SIGCONT) {
-        finish(a, 128 + signo);
+        app_finish(a, 128 + signo);
     } else {
         ui_term_enter(a->term); /* a shell may have changed the modes meanwhile */
         app_show(a, a->view);
@@ -542,7 +270,7 @@ static void on_signal(int signo, void *data)
 static const int watched[APP_SIGNALS] = {SIGWINCH, SIGTERM, SIGINT, SIGHUP,
                                          SIGQUIT,  SIGCONT, SIGTSTP};
 
-static void suspend(struct app *a)
+void app_suspend(struct app *a)
 {
     struct bg_signal **stop = &a->signals[APP_SIGNALS - 1];
     ui_term_leave(a->term);
@@ -591,7 +319,7 @@ void app_draw(struct app *a)
     a->drawn_ms = app_mono(a);
     a->again_ms = -1;
     bg_timer_stop(a->frame_timer);
-    app_compose(a, views);
+    app_compose(a, app_views);
     ui_term_flush(a->term);
     if (a->again_ms >= 0)
         bg_timer_start(a->again_timer, a->again_ms > 0 ? a->again_ms : 1, 0);
@@ -708,20 +436,20 @@ struct app *app_new(struct bg_loop *loop, const struct app_opts *o, struct bg_er
                               .mouse = o->mouse,
                               .border = o->border};
     a->term = ui_term_open(&to, err);
-    a->poll = a->term ? bg_poll_new(loop, o->in, on_tty, a) : NULL;
+    a->poll = a->term ? bg_poll_new(loop, o->in, app_on_tty, a) : NULL;
     if (a->term && !a->poll)
         bg_fail(err, BG_ERR_IO, errno, "the terminal cannot be read");
     if (!a->poll) {
         app_free(a);
         return NULL;
     }
-    a->esc_timer = bg_timer_new(loop, on_esc_timer, a);
+    a->esc_timer = bg_timer_new(loop, app_on_esc_timer, a);
     a->frame_timer = bg_timer_new(loop, on_frame_timer, a);
     a->again_timer = bg_timer_new(loop, on_again_timer, a);
     a->prepare = bg_prepare_new(loop, on_prepare, a);
     bg_poll_set(a->poll, BG_READ);
     for (int v = 0; v < VIEW_COUNT_; v++)
-        a->state[v] = views[v]->open(a);
+        a->state[v] = app_views[v]->open(a);
     ui_term_flush_input(a->term);
     first_theme(a);
     app_show(a, VIEW_DASH);
@@ -735,7 +463,7 @@ void app_free(struct app *a)
     close_handles(a);
     for (int v = 0; v < VIEW_COUNT_; v++)
         if (a->state[v])
-            views[v]->close(a->state[v]);
+            app_views[v]->close(a->state[v]);
     ui_term_close(a->term);
     ui_input_free(&a->input);
     ui_field_free(&a->command);

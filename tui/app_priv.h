@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by app.c (events) and compose.c (frames). */
+/* Shared by app.c (the model and frames in time), app_keys.c and compose.c (the frame). */
 #pragma once
 
 #include "tui/app.h"
@@ -48,11 +48,17 @@ struct app {
 };
 
 extern const struct ui_keymap app_global_keys;
+extern const struct view_ops *const app_views[VIEW_COUNT_];
 
 bool app_small(const struct app *a);
 void app_mouse(struct app *a, bool on);
 BG_CHECK bool app_theme(struct app *a, const char *name, struct bg_error *err);
 void app_draw(struct app *a);
+void app_finish(struct app *a, int code);
+void app_suspend(struct app *a);
+/* app_keys.c */
+void app_on_tty(struct bg_poll *p, int fd, unsigned events, void *data);
+void app_on_esc_timer(struct bg_timer *t, void *data);
 void app_key(struct app *a, const struct ui_event *ev); /* through the global table */
 /* compose.c */
 void app_compose(struct app *a, const struct view_ops *const *views);
