@@ -28,7 +28,6 @@ struct walk {
 
 struct ui_mark {
     struct walk walk;
-    size_t place_before; /* in all fields; for finding a row by place */
 };
 
 struct row {
@@ -250,15 +249,14 @@ void ui_pager_free(struct ui_pager *p)
     *p = (struct ui_pager){0};
 }
 
-static void push_mark(struct ui_pager *p, const struct walk *w)
+static void push_mark(struct ui_pager *p, struct walk *w)
 {
     if ((p->n_marks & (p->n_marks + 1)) == 0 || p->n_marks == 0)
         p->marks = bg_xrealloc(p->marks, (p->n_marks + 1) * 2, sizeof *p->marks);
-    struct ui_mark *m = &p->marks[p->n_marks++];
-    m->walk = *w;
-    /* Caught up here, so that drawing from this mark is cheap. */
+    /* The walk's own colours catch up here, or every mark would begin at the first byte. */
     if (w->field < p->n && w->place > 1)
-        (void)ui_hilite_at(&m->walk.hl, w->place - 2);
+        (void)ui_hilite_at(&w->hl, w->place - 2);
+    p->marks[p->n_marks++].walk = *w;
 }
 
 static void walk_at(struct ui_pager *p, struct walk *w, size_t row)
