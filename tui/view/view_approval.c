@@ -424,11 +424,12 @@ static ui_style missing(struct app *a, struct approval *v, enum gate_block b, ch
     case GATE_OPEN:
         break;
     }
-    if (v->doc->high)
+    bool high = v->doc && v->doc->high;
+    if (high)
         snprintf(out, n, "HIGH: you will type %.4s", v->doc->sha256);
     else
         snprintf(out, n, "all seen");
-    return v->doc->high ? UI_HIGH : UI_OK;
+    return high ? UI_HIGH : UI_OK;
 }
 
 static void draw_decision(struct app *a, struct approval *v, struct ui_surface s,
