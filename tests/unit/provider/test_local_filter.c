@@ -1,52 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The system call filter in a real sandbox, rule by rule. Numbers are those of x86_64. */
 #include "tests/test.h"
-#include "tests/unit/provider/local_box.h"
-
-static struct box_env env;
-static struct bg_spec *spec;
-static struct bg_sandbox *box;
-
-static int set_up(void **state)
-{
-    const struct bg_provider_report *r;
-    struct bg_error err;
-
-    (void)state;
-    box_open(&env);
-    r = bg_provider_local.report(env.provider);
-    if (!r->available) {
-        printf("local provider: %s; %s\n", r->why_not, r->remedy);
-        return -1;
-    }
-    spec = box_spec(&env);
-    if (!box_prepare(&env, spec, &err))
-        return -1;
-    box = box_make(&env, spec, NULL, NULL, &err);
-    return box ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    if (!box) /* the set-up has said why */
-        return 0;
-    assert_true(box_destroy(&env, box));
-    bg_spec_free(spec);
-    box_close(&env);
-    return 0;
-}
-
-static void python_prints(const char *program, const char *want)
-{
-    struct box_run r;
-
-    box_python(&env, box, &r, program);
-    if (strcmp(r.out.data, want) != 0)
-        printf("exit %d, stderr: %s; error: %s\n", r.r.exit_code, r.err.data, r.error.msg);
-    assert_string_equal(r.out.data, want);
-    box_run_clear(&r);
-}
+#include "tests/unit/provider/local_shared.h"
 
 #define SYS_HEAD                                             \
     "import ctypes, os, sys\n"                               \
