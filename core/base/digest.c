@@ -71,28 +71,14 @@ void bg_sha256_hex(const struct bg_sha256 *d, char out[BG_SHA256_HEX + 1])
     bg_hex(d->b, sizeof d->b, out);
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 bool bg_sha256_from_hex(const char *hex, struct bg_sha256 *out)
 {
     struct bg_sha256 d;
-    if (!hex || strlen(hex) != BG_SHA256_HEX)
+    size_t n = 0;
+    if (!hex || strlen(hex) != BG_SHA256_HEX ||
+        sodium_hex2bin(d.b, sizeof d.b, hex, BG_SHA256_HEX, NULL, &n, NULL) ||
+        n != sizeof d.b)
         return false;
-    for (size_t i = 0; i < sizeof d.b; i++) {
-        int hi = hex_digit(hex[2 * i]), lo = hex_digit(hex[2 * i + 1]);
-        if (hi < 0 || lo < 0)
-            return false;
-        d.b[i] = (unsigned char)(hi << 4 | lo);
-    }
     *out = d;
     return true;
 }
@@ -123,13 +109,7 @@ bool bg_equal_ct(const void *a, const void *b, size_t n)
 
 void bg_hex(const void *p, size_t n, char *out)
 {
-    static const char digits[] = "0123456789abcdef";
-    const unsigned char *b = p;
-    for (size_t i = 0; i < n; i++) {
-        out[2 * i] = digits[b[i] >> 4];
-        out[2 * i + 1] = digits[b[i] & 15];
-    }
-    out[2 * n] = '\0';
+    sodium_bin2hex(out, 2 * n + 1, p, n);
 }
 
 char *bg_base64(const void *p, size_t n)

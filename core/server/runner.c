@@ -295,14 +295,13 @@ static void prepare(void *data, struct bg_request *r)
         ses = bg_session_find(s->sessions, b->session);
     else if (run_id)
         ses = bg_session_find_run(s->sessions, bg_request_actor(r)->uid, run_id);
-    if (ses && (!own(ses, r, run_id) || bg_session_state(ses) >= BG_SESSION_LOST)) {
-        fail_request(r, own(ses, r, run_id) ? BG_ERR_DESTROYED : BG_ERR_NOT_FOUND,
-                     own(ses, r, run_id) ? "the session is closed or lost"
-                                         : "no such session of yours");
-        return;
-    }
     if (ses) {
-        bind_session(j, r, ses);
+        if (!own(ses, r, run_id))
+            fail_request(r, BG_ERR_NOT_FOUND, "no such session of yours");
+        else if (bg_session_state(ses) >= BG_SESSION_LOST)
+            fail_request(r, BG_ERR_DESTROYED, "the session is closed or lost");
+        else
+            bind_session(j, r, ses);
         return;
     }
     /* Only `boxgate run --session ID` opens an unknown id (contract.md 1). */

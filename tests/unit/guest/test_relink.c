@@ -2,40 +2,7 @@
 /* What a guest must not send, what a new link means for live commands, counters. */
 #include "core/base/values.h"
 #include "tests/test.h"
-#include "tests/unit/guest/fake_guest.h"
-
-static struct fake f;
-static struct told t;
-
-static int setup(void **state)
-{
-    if (fake_setup(state))
-        return -1;
-    listen_for(getpid(), NULL);
-    fake_link(&f);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    close(f.fd);
-    return fake_teardown(state);
-}
-
-static uint32_t run(const struct bg_exec_spec *spec)
-{
-    uint32_t id = bg_exec_id(start(spec, &t));
-    fake_expect(&f, GP_EXEC);
-    fake_expect(&f, GP_STDIN);
-    return id;
-}
-
-static uint32_t run_live(const struct bg_exec_spec *spec)
-{
-    uint32_t id = run(spec);
-    fake_started(&f, id);
-    return id;
-}
+#include "tests/unit/guest/linked.h"
 
 /* ---- malformed ---- */
 
