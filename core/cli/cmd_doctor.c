@@ -17,7 +17,7 @@
     "every process of your uid can use both sockets: the decision is asked of a person, " \
     "but not forced on a program that runs as you outside a sandbox. The real boundary "  \
     "is "                                                                                 \
-    "a separate uid for the server, or an agent that has only MCP or a mounted agent.sock"
+    "a separate uid for the server, or an agent that has nothing but a mounted agent.sock"
 
 enum status { OK, NOTE, WARN, FAIL };
 static const char *const status_names[] = {"ok", "note", "warn", "fail"};

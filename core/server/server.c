@@ -308,8 +308,7 @@ static bool open_all(struct bg_server *s, struct bg_error *err)
         .instance = s->instance,
     };
     s->provider = s->ops->open(&env, on_provider, s);
-    s->sessions =
-        bg_sessions_new(s->loop, s->ops, s->provider, s->config, &session_events, s);
+    s->sessions = bg_sessions_new(s->loop, s->ops, s->provider, &session_events, s);
     for (size_t i = 0; i < 3; i++)
         s->sigs[i] = bg_signal_new(s->loop, signals[i], on_signal, s);
     s->idle_timer = bg_timer_new(s->loop, on_idle, s);

@@ -275,7 +275,7 @@ void bg_session_close(struct bg_session *s, const char *reason, bg_done_fn done,
 /* ---- the registry ---- */
 
 struct bg_sessions *bg_sessions_new(struct bg_loop *loop, const struct bg_provider_ops *ops,
-                                    struct bg_provider *p, const struct bg_config *c,
+                                    struct bg_provider *p,
                                     const struct bg_sessions_events *ev, void *data)
 {
     struct bg_sessions *ss = bg_xcalloc(1, sizeof *ss);
@@ -283,7 +283,6 @@ struct bg_sessions *bg_sessions_new(struct bg_loop *loop, const struct bg_provid
     ss->loop = loop;
     ss->ops = ops;
     ss->provider = p;
-    ss->config = c;
     ss->ev = ev;
     ss->data = data;
     return ss;

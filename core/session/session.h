@@ -45,7 +45,7 @@ struct bg_sessions_events {
 };
 
 struct bg_sessions *bg_sessions_new(struct bg_loop *loop, const struct bg_provider_ops *ops,
-                                    struct bg_provider *p, const struct bg_config *c,
+                                    struct bg_provider *p,
                                     const struct bg_sessions_events *ev, void *data);
 /* Closes every session; done when all are gone. */
 void bg_sessions_shutdown(struct bg_sessions *ss, bg_done_fn done, void *data);

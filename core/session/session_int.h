@@ -74,7 +74,6 @@ struct bg_sessions {
     struct bg_loop *loop;
     const struct bg_provider_ops *ops;
     struct bg_provider *provider;
-    const struct bg_config *config;
     const struct bg_sessions_events *ev;
     void *data;
     struct bg_session *first;

@@ -90,7 +90,7 @@ static bool start(struct bench *b)
     b->left = 1;
     b->provider = b->ops->open(&env, opened, b);
     turn_until_none_left(b);
-    b->registry = bg_sessions_new(b->loop, b->ops, b->provider, b->config, NULL, NULL);
+    b->registry = bg_sessions_new(b->loop, b->ops, b->provider, NULL, NULL);
     return b->err.code == BG_OK;
 }
 

@@ -69,8 +69,7 @@ static inline int set_up(void **state)
         printf("local provider: %s; %s\n", r->why_not, r->remedy);
         return -1;
     }
-    all = bg_sessions_new(env.loop, &bg_provider_local, env.provider, env.config, &events,
-                          NULL);
+    all = bg_sessions_new(env.loop, &bg_provider_local, env.provider, &events, NULL);
     return 0;
 }
 
