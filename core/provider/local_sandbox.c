@@ -20,8 +20,6 @@
 
 enum { STDERR_MAX = 4096, INFO_MAX = 4096, END_STEP_MS = 2 };
 
-static void begin_end(struct local_sandbox *s);
-
 /* ---- the end ---- */
 
 static void drop_polls(struct local_sandbox *s)

@@ -28,6 +28,20 @@ static void session_changed(void *data, struct bg_session *ses)
     event_emit(data, TOPIC_SESSION, "changed", bg_session_json(ses));
 }
 
+static void session_opened(void *data, struct bg_session *ses)
+{
+    struct bg_server *s = data;
+    struct bg_audit_batch *b = bg_audit_batch_new(s->audit);
+    cJSON *m = bg_jo();
+    bg_jset_str(m, "session", bg_session_id(ses));
+    bg_jset_str(m, "instance", bg_session_instance(ses));
+    bg_jset_int(m, "owner", bg_session_owner(ses));
+    bg_jset_str(m, "runId", bg_session_run_id(ses));
+    bg_jset_str(m, "profile", bg_session_spec(ses)->profile);
+    bg_audit_add(b, BG_AUDIT_SESSION_OPEN, 0, NULL, m);
+    bg_audit_commit(b, NULL, NULL);
+}
+
 static void session_closed(void *data, struct bg_session *ses, const char *reason)
 {
     struct bg_server *s = data;
@@ -64,6 +78,7 @@ static void session_record(void *data, struct bg_session *ses, const char *ref,
 
 static const struct bg_sessions_events session_events = {
     .changed = session_changed,
+    .opened = session_opened,
     .closed = session_closed,
     .record = session_record,
 };

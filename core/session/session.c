@@ -380,6 +380,8 @@ struct bg_session *bg_session_open(struct bg_sessions *ss, const char *id,
     }
     ss->count++;
     session_touch(s);
+    if (ss->ev && ss->ev->opened)
+        ss->ev->opened(ss->data, s);
     session_changed(s);
     return s;
 }

@@ -34,6 +34,8 @@ const char *bg_session_state_name(enum bg_session_state s);
 struct bg_sessions_events {
     /* Any visible change: state, counters, stats. */
     void (*changed)(void *data, struct bg_session *s);
+    /* Once, before its first change; NULL is fine. */
+    void (*opened)(void *data, struct bg_session *s);
     /* The last moment; reason: "close", "idle", "ttl", "lost", "server stop". s is freed
      * after. */
     void (*closed)(void *data, struct bg_session *s, const char *reason);

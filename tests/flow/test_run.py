@@ -196,6 +196,8 @@ def a_named_session_keeps_its_files():
     wait_for("just this session", lambda: sessions() == ["keep-1"])
     head, line = (re.split("  +", x) for x in H.ok("sessions").text.splitlines())
     told = dict(zip(head, line))
+    opened = H.audit("session.open", session="keep-1")
+    eq([(o["owner"], o["profile"]) for o in opened], [(os.geteuid(), "default")])
     eq((told["CALLS"], told["PENDING"], told["CREATED"][:2]), ("2", "0", "20"), told)
     has(H.ok("session", "show", "keep-1").text, "keep-1")
     H.ok("session", "rm", "keep-1")
