@@ -5,6 +5,7 @@
  * really says where it can't work.
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -189,6 +190,54 @@ static void a_uid_with_processes_is_not_free(void **state)
     assert_true(local_uid_take(&u, dir, geteuid() + 400000, &err));
     assert_int_equal(u.uid, geteuid() + 400000);
     local_uid_release(&u);
+}
+
+static void *sleep_on(void *unused)
+{
+    pause();
+    return unused;
+}
+
+/* A child with that uid whose first thread has ended: of one thread, or with another left.
+ */
+static pid_t ended_child(uint32_t uid, bool thread_left)
+{
+    pthread_t t;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (setresuid(uid, uid, uid) != 0 ||
+            (thread_left && pthread_create(&t, NULL, sleep_on, NULL) != 0))
+            _exit(1);
+        if (!thread_left)
+            _exit(0);
+        pthread_exit(NULL);
+    }
+    while (local_start_time(pid) != 0) /* until it is a zombie by name */
+        usleep(1000);
+    return pid;
+}
+
+static void a_uid_of_the_dead_is_free(void **state)
+{
+    enum { BASE = 510000 };
+    bg_autofree char *dir = bg_path_join(tree, "uid4");
+    struct local_uid u;
+    struct bg_error err;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    assert_true(bg_dir_private(dir, &err));
+    for (int thread_left = 0; thread_left < 2; thread_left++) {
+        bg_autofree char *stale = bg_xasprintf("%s/%d", dir, BASE);
+        assert_true(bg_write_file_atomic(stale, "", 0, 0600, &err));
+        pid_t pid = ended_child(BASE, thread_left);
+        assert_true(local_uid_take(&u, dir, BASE, &err));
+        assert_int_equal(u.uid, BASE + thread_left);
+        local_uid_release(&u);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+    }
 }
 
 static void the_last_uid_is_never_minus_one(void **state)
@@ -458,6 +507,7 @@ int main(void)
         cmocka_unit_test(filters_compile_and_are_sealed),
         cmocka_unit_test(no_uid_is_given_twice),
         cmocka_unit_test(a_uid_with_processes_is_not_free),
+        cmocka_unit_test(a_uid_of_the_dead_is_free),
         cmocka_unit_test(the_last_uid_is_never_minus_one),
         cmocka_unit_test(a_pid_alone_is_not_enough_to_kill),
         cmocka_unit_test(records_survive_a_round_trip),
