@@ -48,9 +48,10 @@ void bg_request_approve(struct bg_request *r, enum bg_by by, struct bg_audit_bat
     r->approved = true;
     if (by == BG_BY_POLICY) {
         cJSON *m = bg_record_decided(r, true, NULL);
-        bg_record_details(b, m, r);
+        bg_record_details(m, r);
         bg_audit_add(b, BG_AUDIT_DECIDED, r->id, r->sha_hex, m);
     }
+    bg_record_code(b, r);
     bool attached = bg_request_is_attached(r);
     if (attached)
         add_claim(b, r);
@@ -67,7 +68,7 @@ void bg_request_deny(struct bg_request *r, enum bg_by by, const char *reason)
     r->approved = false;
     cJSON *m = bg_record_decided(r, false, reason);
     if (r->prepared && !asked)
-        bg_record_details(b, m, r);
+        bg_record_details(m, r);
     bg_audit_add(b, BG_AUDIT_DECIDED, r->id, r->sha_hex[0] ? r->sha_hex : NULL, m);
     bg_request_end(r, BG_RE_DENY, reason, b, NULL, NULL, NULL);
 }
@@ -222,6 +223,9 @@ static bool may_decide(const struct bg_request *r, const struct bg_decide *d,
     if (!who->interactive && !c->operator_headless)
         return bg_fail(err, BG_ERR_FORBIDDEN, 0,
                        "decisions without a terminal are off (operator.headless: false)");
+    for (const struct bg_request *f = r->followers; f; f = f->sibling)
+        if (!bg_kin_apart(&f->kin, who, err)) /* whoever joined it asks for it as well */
+            return false;
     return bg_kin_apart(&r->kin, who, err) &&
            (!d->approve || hazards_named(r, d->ack, err));
 }
@@ -280,6 +284,7 @@ bool bg_approvals_decide(struct bg_approvals *q, const struct bg_decide *d,
     }
     const char *reason = d->reason && *d->reason ? d->reason : "denied by the operator";
     bg_audit_add(b, BG_AUDIT_DECIDED, r->id, r->sha_hex, decision_record(r, d, reason));
+    bg_record_code(b, r);
     bg_deny_add(&q->memory, &r->deny_key, r->who.uid,
                 bg_mono_ms() + q->config->deny_memory_ms);
     bg_request_end(r, BG_RE_DENY, reason, b, NULL, done, data);

@@ -255,10 +255,13 @@ static void tell_final(struct bg_request *r)
     r->fetched = r->n_waiters > 0;
     q->n_live--;
     q->n_final++;
+    r->final_bytes = 2 * bg_request_bytes(r); /* the bound fields are copies */
+    q->final_bytes += r->final_bytes;
     bg_request_rearm(r);
     q->ev.final(q->data, r);
     r->n_waiters = 0;
-    if (q->n_final > BG_FINAL_KEPT || q->result_bytes > BG_RESULTS_KEPT_BYTES)
+    if (q->n_final > BG_FINAL_KEPT || q->final_bytes > BG_FINAL_KEPT_BYTES ||
+        q->result_bytes > BG_RESULTS_KEPT_BYTES)
         bg_timer_start(q->kick, 0, 0);
 }
 
@@ -328,6 +331,7 @@ static void request_free(struct bg_request *r)
         q->n_final--;
     else
         q->n_live--;
+    q->final_bytes -= r->final_bytes;
     drop_result(r);
     bg_timer_free(r->timer);
     bg_body_free(r->body);
@@ -368,7 +372,8 @@ static void shrink(struct bg_approvals *q)
     while (q->result_bytes > BG_RESULTS_KEPT_BYTES &&
            ((r = oldest_final(q, true, true)) || (r = oldest_final(q, true, false))))
         drop_result(r);
-    while (q->n_final > BG_FINAL_KEPT && (r = oldest_final(q, false, false)))
+    while ((q->n_final > BG_FINAL_KEPT || q->final_bytes > BG_FINAL_KEPT_BYTES) &&
+           (r = oldest_final(q, false, false)))
         request_free(r);
 }
 

@@ -84,7 +84,7 @@ struct bg_request {
     int64_t final_wall, final_mono;
     char *reason;
     cJSON *result;
-    size_t result_bytes;
+    size_t result_bytes, final_bytes;
     bool fetched;
 };
 
@@ -107,6 +107,7 @@ struct bg_approvals {
     struct bg_request *first, *last;
     size_t n_live, n_final;
     size_t result_bytes; /* of the final ones */
+    size_t final_bytes;  /* of the final ones' bodies and bound fields */
     size_t operators;
     int64_t alone_since; /* monotonic; end of the last operator connection */
     struct bg_timer *nobody, *kick;
@@ -155,12 +156,18 @@ void bg_request_durable(struct bg_request *r, enum bg_ticket_kind kind,
 
 /* record.c: members for the audit; the caller gives them away */
 cJSON *bg_record_received(const struct bg_request *r);
-void bg_record_details(struct bg_audit_batch *b, cJSON *o, const struct bg_request *r);
+void bg_record_details(cJSON *o, const struct bg_request *r);
+/* The code itself, for what was decided: what nobody looked at fills no disk. */
+void bg_record_code(struct bg_audit_batch *b, const struct bg_request *r);
 cJSON *bg_record_decided(const struct bg_request *r, bool approve, const char *reason);
 void bg_record_actor(cJSON *o, const struct bg_actor *who);
 cJSON *bg_hazard_names(uint32_t bits);
 
 /* view.c */
+size_t bg_request_bytes(const struct bg_request *r); /* code, input, argv and env */
+/* argv as a person reads it; all of it, and bytes that are no text, are exact in `bound`.
+ * At most BG_ARGV_KEPT bytes; *cut tells that there is more. */
+cJSON *bg_argv_json(char *const *argv, bool *cut);
 const char *bg_by_name(enum bg_by by);
 /* "approved by uid 1000 (pid 77, boxgate-console 0.1.0)" */
 char *bg_decision_words(const struct bg_request *r);

@@ -61,7 +61,29 @@ static void set_env(cJSON *o, char *const *env)
     bg_jset(o, "envSha256", e);
 }
 
-void bg_record_details(struct bg_audit_batch *b, cJSON *o, const struct bg_request *r)
+static void set_argv(cJSON *o, char *const *argv)
+{
+    bool cut;
+    bg_jset(o, "argv", bg_argv_json(argv, &cut));
+    if (!cut)
+        return;
+    struct bg_hasher *h = bg_hasher_new();
+    char hex[BG_SHA256_HEX + 1];
+    for (char *const *a = argv; *a; a++)
+        bg_hasher_field(h, "argv", *a, strlen(*a));
+    struct bg_sha256 d = bg_hasher_end(h);
+    bg_sha256_hex(&d, hex);
+    bg_jset_int(o, "argvCount", (int64_t)bg_strv_len(argv));
+    bg_jset_str(o, "argvSha256", hex);
+}
+
+void bg_record_code(struct bg_audit_batch *b, const struct bg_request *r)
+{
+    if (r->body->code)
+        bg_audit_add_blob(b, r->body->code, r->body->code_len);
+}
+
+void bg_record_details(cJSON *o, const struct bg_request *r)
 {
     char hex[BG_SHA256_HEX + 1];
     bg_jset_str(o, "session", r->session_id);
@@ -73,12 +95,11 @@ void bg_record_details(struct bg_audit_batch *b, cJSON *o, const struct bg_reque
     bg_jset_str(o, "network", r->facts.network);
     bg_jset_str(o, "workdir", r->bind.workdir);
     bg_jset_str(o, "language", r->body->language);
-    bg_jset_strv(o, "argv", r->bind.argv);
+    set_argv(o, r->bind.argv);
     bg_jset_str(o, "cwd", r->body->cwd);
     if (r->body->code) {
         set_digest(o, "codeSha256", r->body->code, r->body->code_len);
         bg_jset_int(o, "codeBytes", (int64_t)r->body->code_len);
-        bg_audit_add_blob(b, r->body->code, r->body->code_len);
     }
     if (r->body->input) {
         set_digest(o, "inputSha256", r->body->input, r->body->input_len);

@@ -181,6 +181,17 @@ static void read_env(struct bg_jr *r, struct bg_body *b)
     }
 }
 
+static void check_total(struct bg_jr *r, const struct bg_body *b)
+{
+    char *const *const lists[] = {b->argv, b->env};
+    size_t n = 0;
+    for (size_t i = 0; i < bg_countof(lists); i++)
+        for (char *const *s = lists[i]; s && *s; s++)
+            n += strlen(*s) + 1;
+    if (n > BG_ARGV_BYTES_MAX)
+        bg_jr_fail(r, "args", "with env at most %d bytes together", BG_ARGV_BYTES_MAX);
+}
+
 static void read_ports(struct bg_jr *r, struct bg_body *b)
 {
     const cJSON *ports = bg_jr_arr_opt(r, "ports"), *p;
@@ -218,6 +229,7 @@ static void read_kind(struct bg_jr *r, struct bg_body *b)
         read_argv(r, b);
         read_cwd(r, b);
         read_env(r, b);
+        check_total(r, b);
         b->input = bg_jr_bytes_opt(r, "input", BG_INPUT_MAX, &b->input_len);
         b->timeout_ms = timeout_opt(r);
         break;

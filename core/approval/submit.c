@@ -270,7 +270,7 @@ static void ask(struct bg_request *r, uint64_t merged)
     if (merged)
         bg_jset_int(m, "mergedInto", (int64_t)merged);
     bg_jset_time(m, "expiresAt", r->expires_wall);
-    bg_record_details(b, m, r);
+    bg_record_details(m, r);
     bg_audit_add(b, BG_AUDIT_PENDING, r->id, r->sha_hex, m);
     bg_ticket_commit(q, BG_TICKET_RECORD, r->id, b, NULL, NULL);
     bg_request_rearm(r);

@@ -6,6 +6,7 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/utf8.h"
+#include "core/base/values.h"
 
 #define FIRST_LINE_MAX 200
 
@@ -90,6 +91,14 @@ static size_t body_bytes(const struct bg_body *b)
     size_t n = b->code_len + b->input_len;
     for (char *const *a = b->argv; a && *a; a++)
         n += strlen(*a);
+    return n;
+}
+
+size_t bg_request_bytes(const struct bg_request *r)
+{
+    size_t n = body_bytes(r->body);
+    for (char *const *e = r->body->env; e && *e; e++)
+        n += strlen(*e);
     return n;
 }
 
@@ -188,6 +197,21 @@ static cJSON *notes_json(const struct bg_request *r)
     return a;
 }
 
+cJSON *bg_argv_json(char *const *argv, bool *cut)
+{
+    cJSON *a = bg_ja();
+    size_t kept = 0;
+    for (; argv && *argv && kept + strlen(*argv) <= BG_ARGV_KEPT; argv++) {
+        kept += strlen(*argv);
+        bg_autobuf struct bg_buf b;
+        bg_buf_init(&b, 3 * strlen(*argv) + 1);
+        bg_utf8_lossy(&b, *argv, strlen(*argv));
+        cJSON_AddItemToArray(a, cJSON_CreateString(b.data));
+    }
+    *cut = argv && *argv;
+    return a;
+}
+
 static int64_t earlier_runs(const struct bg_request *r)
 {
     const struct bg_counts *runs = &r->q->runs;
@@ -197,9 +221,22 @@ static int64_t earlier_runs(const struct bg_request *r)
     return 0;
 }
 
+/* The bytes to review come first: what was printed is left out when one line can't hold
+ * both, each in its longest spelling. */
+static cJSON *result_json(const struct bg_request *r)
+{
+    cJSON *o = cJSON_Duplicate(r->result, true);
+    if (6 * r->result_bytes + 2 * bg_request_bytes(r) > BG_JSON_LINE_MAX) {
+        cJSON_DeleteItemFromObjectCaseSensitive(o, "stdout");
+        cJSON_DeleteItemFromObjectCaseSensitive(o, "stderr");
+    }
+    return o;
+}
+
 static void add_full(cJSON *o, const struct bg_request *r)
 {
     char hex[BG_SHA256_HEX + 1];
+    bool cut;
     const cJSON *not_enforced = cJSON_GetObjectItemCaseSensitive(r->spec, "notEnforced");
     bg_sha256_hex(&r->bind.spec, hex);
     bg_jset(o, "bound", bound_json(&r->bound));
@@ -207,7 +244,9 @@ static void add_full(cJSON *o, const struct bg_request *r)
     bg_jset(o, "spec", r->spec ? cJSON_Duplicate(r->spec, true) : cJSON_CreateNull());
     bg_jset_str(o, "specSha256", r->prepared ? hex : NULL);
     bg_jset_str(o, "instance", r->bind.instance);
-    bg_jset_strv(o, "argv", r->bind.argv); /* bytes that are no text are exact in `bound` */
+    bg_jset(o, "argv", bg_argv_json(r->bind.argv, &cut));
+    if (cut)
+        bg_jset_bool(o, "argvCut", true);
     bg_jset_str(o, "cwd", r->body->cwd);
     cJSON *policy = bg_jo();
     bg_jset_str(policy, "decision", r->prepared ? bg_decision_name(r->policy) : NULL);
@@ -220,7 +259,7 @@ static void add_full(cJSON *o, const struct bg_request *r)
             cJSON_IsArray(not_enforced) ? cJSON_Duplicate(not_enforced, true) : bg_ja());
     bg_jset_int(o, "deniedBefore", bg_deny_count(&r->q->memory, &r->deny_key));
     if (r->result)
-        bg_jset(o, "result", cJSON_Duplicate(r->result, true));
+        bg_jset(o, "result", result_json(r));
 }
 
 cJSON *bg_request_json(const struct bg_request *r, bool full)

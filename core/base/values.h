@@ -90,6 +90,7 @@
 #define BG_SERVER_FILES 4096          /* open descriptors the server asks for */
 #define BG_FINAL_KEPT 256             /* final requests that can still be looked at */
 #define BG_RESULTS_KEPT_BYTES 8388608 /* of their results, together */
+#define BG_FINAL_KEPT_BYTES 67108864  /* of the code, arguments and input they hold */
 #define BG_DENY_ENTRIES 1024          /* denied bytes that are remembered */
 #define BG_COUNTS_MAX 1024            /* rules with a count; sessions with runs */
 #define BG_WAIT_MAX_MS 86400000       /* waitMs, and how far an approval is extended */
@@ -101,12 +102,17 @@
 #define BG_JSON_LINE_MAX 16777216
 #define BG_JSON_HELLO_MAX 65536
 #define BG_JSON_DEPTH_MAX 64
+#define BG_RPC_ID_MAX 256    /* bytes of a request's id; it is kept while it waits */
+#define BG_WAITS_PER_CONN 64 /* answers one connection may wait for at a time */
+#define BG_AGENT_CONNS 128   /* on agent.sock, so that operators always find a place */
 #define BG_YAML_MAX 262144
 #define BG_YAML_DEPTH_MAX 16
 #define BG_CODE_MAX 1048576
 #define BG_INPUT_MAX 8388608
-#define BG_ARGS_MAX 1024        /* elements of argv */
-#define BG_ARG_BYTES_MAX 131072 /* one element; the kernel's own limit */
+#define BG_ARGS_MAX 1024          /* elements of argv */
+#define BG_ARG_BYTES_MAX 131072   /* one element; the kernel's own limit */
+#define BG_ARGV_BYTES_MAX 2097152 /* argv and env together; more no kernel starts */
+#define BG_ARGV_KEPT 65536 /* of argv in a record or a row; the hash binds all of it */
 #define BG_ENV_MAX 256
 #define BG_ENV_NAME_MAX 128
 #define BG_ENV_VALUE_MAX 32768

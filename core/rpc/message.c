@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One line of JSON-RPC to a message and back; pure functions, fuzzed. */
 #include "core/base/mem.h"
+#include "core/base/values.h"
 #include "core/rpc/rpc.h"
 
 static const struct {
@@ -46,7 +47,12 @@ static bool take_id(const cJSON *id, struct bg_rpc_msg *m, struct bg_error *err)
         m->id_raw = bg_xasprintf("%lld", (long long)id->valuedouble);
     else
         m->id_raw = bg_json_print(id);
-    return true;
+    if (strlen(m->id_raw) <= BG_RPC_ID_MAX)
+        return true;
+    free(m->id_raw);
+    m->id_raw = NULL;
+    return bg_fail(err, BG_ERR_PROTOCOL, 0, "the id is longer than %d bytes",
+                   BG_RPC_ID_MAX);
 }
 
 static bool fill(const cJSON *j, struct bg_rpc_msg *m, struct bg_error *err)

@@ -17,7 +17,9 @@
 #include "core/base/values.h"
 
 #define READ_STEP 65536
-#define FDS_MAX 8
+#define FDS_MAX 2           /* kept for one line */
+#define CMSG_FDS 253        /* the kernel's own limit of one message */
+#define PACED_BYTES 1048576 /* answers that may wait while more is read, bg_rpc_pace */
 
 struct call {
     struct call *next;
@@ -50,7 +52,8 @@ struct bg_rpc {
     const struct bg_rpc_events *ev;
     void *data;
     int depth; /* callbacks on the stack */
-    bool dead, closed;
+    bool dead, closed, paced;
+    bool left; /* whole lines may wait in `in` until the peer has taken its answers */
 };
 
 static void on_poll(struct bg_poll *p, int fd, unsigned events, void *data);
@@ -155,6 +158,17 @@ void bg_rpc_trust(struct bg_rpc *c)
     c->line_max = BG_JSON_LINE_MAX;
 }
 
+void bg_rpc_pace(struct bg_rpc *c)
+{
+    c->paced = true;
+}
+
+/* Whoever does not take its answers is not asked for more questions. */
+static bool held(const struct bg_rpc *c)
+{
+    return c->paced && c->out.len > PACED_BYTES;
+}
+
 size_t bg_rpc_behind(const struct bg_rpc *c)
 {
     return c->out.len;
@@ -217,7 +231,8 @@ static void flush(struct bg_rpc *c)
     if (!c->out.len && c->out.cap > READ_STEP)
         bg_buf_shrink(&c->out);
     if (!c->closed)
-        bg_poll_set(c->poll, BG_READ | (c->out.len ? BG_WRITE : 0));
+        bg_poll_set(c->poll,
+                    (held(c) ? 0 : BG_READ) | (c->out.len || c->left ? BG_WRITE : 0));
 }
 
 static void overflow_deferred(void *data)
@@ -371,11 +386,8 @@ static void line(struct bg_rpc *c, const char *p, size_t n)
         return;
     }
     bg_autofree char *id BG_UNUSED = m.id_raw; /* freed on every way out */
-    for (size_t i = 0; i < 2 && i < c->n_in_fds; i++)
+    for (size_t i = 0; i < c->n_in_fds; i++)
         m.fds[i] = c->in_fds[i];
-    size_t given = c->n_in_fds < 2 ? c->n_in_fds : 2;
-    for (size_t i = given; i < c->n_in_fds; i++)
-        close(c->in_fds[i]);
     c->n_in_fds = 0;
     if (m.method)
         c->ev->request(c->data, c, &m);
@@ -389,7 +401,7 @@ static void line(struct bg_rpc *c, const char *p, size_t n)
 static void lines(struct bg_rpc *c)
 {
     size_t done = 0;
-    while (!c->dead && !c->closed) {
+    while (!c->dead && !c->closed && !held(c)) {
         char *nl =
             memchr(c->in.data + done + c->scanned, '\n', c->in.len - done - c->scanned);
         if (!nl) {
@@ -405,10 +417,30 @@ static void lines(struct bg_rpc *c)
     if (c->dead)
         return;
     bg_buf_consume(&c->in, done);
+    c->left = c->in.len && held(c);
     if (!c->in.len && c->in.cap > READ_STEP * 2)
         bg_buf_shrink(&c->in);
-    if (!c->closed && c->in.len > c->line_max)
+    if (!c->closed && !held(c) && c->in.len > c->line_max)
         fail(c, BG_ERR_LIMIT, 0, "a line is longer than the limit");
+}
+
+/*
+ * Of what comes only the write end of a pipe is kept, as an open file of our own. A socket
+ * might be this connection's other end, which would then never end; and the flags of a
+ * shared open file are the peer's to change: without O_NONBLOCK a full pipe would hold the
+ * loop. Both questions go to the kernel's table, not to a file system that a peer may have
+ * made.
+ */
+static int adopt_pipe(int fd)
+{
+    char name[32], what[16];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(name, what, sizeof what);
+    bool pipe = fcntl(fd, F_GETPIPE_SZ) > 0 && n > 6 && !memcmp(what, "pipe:[", 6) &&
+                (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY;
+    int own = pipe ? open(name, O_WRONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+    close(fd);
+    return own;
 }
 
 static void take_fds(struct bg_rpc *c, struct msghdr *mh)
@@ -420,10 +452,11 @@ static void take_fds(struct bg_rpc *c, struct msghdr *mh)
         for (size_t i = 0; i < n; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(cm) + i * sizeof(int), sizeof fd);
-            if (c->n_in_fds < FDS_MAX)
-                c->in_fds[c->n_in_fds++] = fd;
-            else
-                close(fd);
+            int own = adopt_pipe(fd);
+            if (own >= 0 && c->n_in_fds < FDS_MAX)
+                c->in_fds[c->n_in_fds++] = own;
+            else if (own >= 0)
+                close(own);
         }
     }
 }
@@ -432,7 +465,7 @@ static void take_fds(struct bg_rpc *c, struct msghdr *mh)
 static void read_some(struct bg_rpc *c)
 {
     union {
-        char buf[CMSG_SPACE(FDS_MAX * sizeof(int))];
+        char buf[CMSG_SPACE(CMSG_FDS * sizeof(int))];
         struct cmsghdr align;
     } u;
     char *room = bg_buf_reserve(&c->in, READ_STEP);
@@ -466,9 +499,12 @@ static void on_poll(struct bg_poll *p BG_UNUSED, int fd BG_UNUSED, unsigned even
 {
     struct bg_rpc *c = data;
     c->depth++;
-    if (events & (BG_READ | BG_HUP))
+    if (events & (BG_READ | BG_HUP) && !held(c))
         read_some(c);
-    if (!c->dead && !c->closed && (events & BG_WRITE))
+    if (!c->dead && !c->closed && (events & BG_WRITE)) {
         flush(c);
+        if (c->left && !held(c))
+            lines(c);
+    }
     leave(c);
 }

@@ -2,8 +2,9 @@
 /*
  * Newline-delimited JSON-RPC 2.0 over a stream socket (contract.md 2). No batches; ids are
  * strings or integers, echoed raw. A line of more than BG_JSON_HELLO_MAX bytes before
- * bg_rpc_trust, or BG_JSON_LINE_MAX after, ends the connection. File descriptors travel by
- * SCM_RIGHTS beside a line and are given to that line's handler, at most two.
+ * bg_rpc_trust, or BG_JSON_LINE_MAX after, ends the connection. The write ends of at most
+ * two pipes travel by SCM_RIGHTS beside a line and are given to that line's handler, as
+ * open files of its own that never block; any other descriptor is closed at once.
  */
 #pragma once
 
@@ -60,6 +61,8 @@ struct bg_rpc *bg_rpc_new(struct bg_loop *loop, int fd, const struct bg_rpc_even
                           void *data);
 void bg_rpc_free(struct bg_rpc *c);
 void bg_rpc_trust(struct bg_rpc *c); /* hello was accepted: the large line cap holds */
+/* Server side: nothing more is read while about a MiB of answers has not been taken. */
+void bg_rpc_pace(struct bg_rpc *c);
 size_t bg_rpc_behind(const struct bg_rpc *c); /* bytes not yet taken by the peer */
 
 void bg_rpc_reply(struct bg_rpc *c, const char *id_raw, cJSON *result); /* takes result */

@@ -81,12 +81,26 @@ static void refuse_peer(struct bg_server *s, const struct ucred *cr)
            cr->pid);
 }
 
+static size_t agents(const struct bg_server *s)
+{
+    size_t n = 0;
+    for (const struct conn *c = s->conns; c; c = c->next)
+        n += !c->operator_sock;
+    return n;
+}
+
 void conn_accept(struct bg_server *s, int fd, bool operator_sock)
 {
     struct ucred cr = {.uid = (uid_t)-1};
     socklen_t n = sizeof cr;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cr, &n) || cr.uid != geteuid()) {
         refuse_peer(s, &cr);
+        close(fd);
+        return;
+    }
+    if (!operator_sock && agents(s) >= BG_AGENT_CONNS) {
+        bg_log(s->log, BG_LOG_WARN, "refused pid %d: %d agents are connected already",
+               cr.pid, BG_AGENT_CONNS);
         close(fd);
         return;
     }
@@ -100,6 +114,7 @@ void conn_accept(struct bg_server *s, int fd, bool operator_sock)
     c->who.exe = proc_link(cr.pid, "exe");
     c->who.tty = tty_of(cr.pid);
     c->rpc = bg_rpc_new(s->loop, fd, &rpc_events, c);
+    bg_rpc_pace(c->rpc);
     c->next = s->conns;
     s->conns = c;
     server_touch(s);
@@ -132,6 +147,30 @@ void conn_close(struct conn *c)
     free(c->run_id);
     free(c);
     server_touch(s);
+}
+
+struct cut {
+    struct bg_server *srv;
+    uint64_t token;
+};
+
+static void cut(void *data)
+{
+    struct cut *k = data;
+    for (struct conn *c = k->srv->conns; c; c = c->next)
+        if (c->token == k->token) {
+            conn_close(c);
+            break;
+        }
+    free(k);
+}
+
+void conn_cut(struct conn *c)
+{
+    struct cut *k = bg_xmalloc(sizeof *k);
+    *k = (struct cut){c->srv, c->token};
+    c->topics = 0;
+    bg_loop_defer(c->srv->loop, cut, k);
 }
 
 void conn_closed_all(struct bg_server *s)

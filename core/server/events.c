@@ -85,7 +85,7 @@ void event_emit(struct bg_server *s, enum topic t, const char *type, cJSON *row)
         if (bg_rpc_behind(c->rpc) > BG_CONSOLE_BEHIND_MAX) {
             bg_log(s->log, BG_LOG_WARN, "client %s is too far behind, disconnected",
                    c->who.client);
-            conn_close(c);
+            conn_cut(c);
             continue;
         }
         send_event(c, slot.text);

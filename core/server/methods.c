@@ -64,22 +64,10 @@ static void ping(struct conn *c, struct bg_rpc_msg *m)
     bg_rpc_reply(c->rpc, m->id_raw, bg_jo());
 }
 
-static void bye_later(void *data)
-{
-    struct later *l = data;
-    for (struct conn *c = l->srv->conns; c; c = c->next)
-        if (c->token == l->token) {
-            conn_close(c);
-            break;
-        }
-    free(l->id_raw);
-    free(l);
-}
-
 static void bye(struct conn *c, struct bg_rpc_msg *m)
 {
     bg_rpc_reply(c->rpc, m->id_raw, bg_jo());
-    bg_loop_defer(c->srv->loop, bye_later, later_new(c, m, NULL));
+    conn_cut(c);
 }
 
 /* ---- sessions ---- */
@@ -363,6 +351,7 @@ static void approval_decide(struct conn *c, struct bg_rpc_msg *m)
         bg_rpc_error(c->rpc, m->id_raw, &err);
         return;
     }
+    server_check_policy(s); /* a new deny counts, whoever was quicker */
     cJSON *res = bg_jo();
     bg_jset_int(res, "id", (int64_t)d.id);
     struct later *l = later_new(c, m, res);

@@ -3,6 +3,8 @@
  * policy.yaml while the server runs: read at start, again whenever the file changed. An
  * invalid file keeps the last good denies and switches every allow off.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -90,6 +92,22 @@ void server_check_policy(struct bg_server *s)
 
 #define PROJECT_FILE ".boxgate.yaml"
 
+/* Never through a link: what it names may be a file that the requester can't read, and the
+ * errors of the parser tell words of it. The descriptor pins what was looked at. */
+static bool read_project(const char *path, struct bg_buf *b, struct bg_error *err)
+{
+    bg_autoclose int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0)
+        return bg_fail(err,
+                       errno == ENOENT || errno == ENOTDIR ? BG_ERR_NOT_FOUND : BG_ERR_IO,
+                       errno, "open");
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+        return bg_fail(err, BG_ERR_PATH, 0, "it is no regular file");
+    bg_autofree char *self = bg_xasprintf("/proc/self/fd/%d", fd);
+    return bg_read_file(self, BG_YAML_MAX, false, b, err);
+}
+
 /* The file lies where the requester stands. It comes with a repository, so whoever wrote it
  * is not trusted with more than saying no: bg_policy_tighten refuses an allow in it. */
 bool server_project_policy(const struct bg_actor *who, struct bg_policy **out,
@@ -100,7 +118,7 @@ bool server_project_policy(const struct bg_actor *who, struct bg_policy **out,
     struct bg_error e = {0};
     *out = NULL;
     bg_buf_init(&b, BG_YAML_MAX);
-    if (!bg_read_file(path, BG_YAML_MAX, false, &b, &e)) {
+    if (!read_project(path, &b, &e)) {
         if (e.code == BG_ERR_NOT_FOUND)
             return true;
         return bg_fail(err, BG_ERR_POLICY, 0,

@@ -91,6 +91,17 @@ void waiters_changed(struct bg_server *s, struct bg_request *r)
     }
 }
 
+/* What waits is kept, so one connection may not let any number wait. */
+static bool may_wait(const struct conn *c, struct bg_error *err)
+{
+    size_t n = 0;
+    for (const struct waiter *w = c->srv->waiters; w; w = w->next)
+        n += w->conn == c;
+    return n < BG_WAITS_PER_CONN ||
+           bg_fail(err, BG_ERR_LIMIT, 0, "this connection waits for %d answers already",
+                   BG_WAITS_PER_CONN);
+}
+
 /* Answers now if the request is final, else becomes a waiter. waitMs 0 waits as long as the
  * request is being prepared, so that the answer always names the hash. */
 static void wait_for(struct conn *c, const char *id_raw, struct bg_request *r, int64_t ms,
@@ -124,13 +135,18 @@ void method_submit(struct conn *c, struct bg_rpc_msg *m)
     const char *kind = bg_jr_str(&r, "kind");
     int64_t wait = bg_jr_int_opt(&r, "waitMs", 0, BG_WAIT_MAX_MS, 0);
     bool no_wait = bg_jr_bool_opt(&r, "noWait", false), existing = false;
-    if (r.failed) {
+    if (r.failed || !may_wait(c, &err)) {
         bg_rpc_error(c->rpc, m->id_raw, &err);
         return;
     }
     server_check_policy(s);
     struct bg_body *body = bg_body_parse(kind, m->params, &err);
     struct bg_request *q = NULL;
+    /* A run's call ids are its own: another run's results are not had by naming them. */
+    if (body && body->call_id && c->run_id) {
+        bg_autofree char *own = body->call_id;
+        body->call_id = bg_xasprintf("%s/%s", c->run_id, own);
+    }
     if (body && body->kind != BG_REQ_RUN_CODE && body->kind != BG_REQ_EXEC) {
         bg_fail(&err, BG_ERR_UNSUPPORTED, 0,
                 "requests of kind %s are not supported by this version", kind);
@@ -170,7 +186,7 @@ void method_wait(struct conn *c, struct bg_rpc_msg *m)
     const char *sha;
     int64_t wait;
     struct bg_request *r;
-    if (!read_ref(m, &id, &sha, &wait, &err) ||
+    if (!read_ref(m, &id, &sha, &wait, &err) || !may_wait(c, &err) ||
         !bg_request_attach(c->srv->approvals, id, sha, c->who.uid, c->token, &r, &err)) {
         bg_rpc_error(c->rpc, m->id_raw, &err);
         return;

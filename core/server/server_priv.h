@@ -91,6 +91,8 @@ bool server_project_policy(const struct bg_actor *who, struct bg_policy **out,
 /* conn.c */
 void conn_accept(struct bg_server *s, int fd, bool operator_sock);
 void conn_close(struct conn *c);
+void conn_cut(
+    struct conn *c); /* no more events; closed next turn, callers may go on with c */
 void conn_closed_all(struct bg_server *s);
 cJSON *server_status(const struct bg_server *s);
 cJSON *server_provider(const struct bg_server *s); /* its report, as hello tells it */
