@@ -46,9 +46,14 @@ bool app_online(const struct app *a)
     return a->online;
 }
 
+bool app_covered(const struct app *a)
+{
+    return a->help || a->command_on || a->quit_asked || app_small(a);
+}
+
 bool app_in_front(const struct app *a, enum view_id v)
 {
-    return a->view == v && !a->help && !a->command_on && !a->quit_asked && !app_small(a);
+    return a->view == v && !app_covered(a);
 }
 
 void app_call(struct app *a, const char *method, cJSON *params, bg_rpc_fn cb, void *data)
@@ -248,7 +253,10 @@ void app_disconnected(struct app *a, const struct bg_error *err)
 
 void app_resized(struct app *a)
 {
+    bool covered = app_covered(a);
     ui_term_resize(a->term);
+    if (covered && !app_covered(a))
+        app_show(a, a->view); /* in front again */
     a->dirty = a->key_dirty = true;
 }
 

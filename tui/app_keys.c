@@ -203,6 +203,7 @@ static void dispatch(struct app *a, const struct ui_event *ev)
         a->dirty = true;
     }
     a->key_dirty = true;
+    bool covered = app_covered(a);
     if (app_small(a))
         small_key(a, ev);
     else if (a->command_on)
@@ -213,6 +214,8 @@ static void dispatch(struct app *a, const struct ui_event *ev)
         help_key(a, ev);
     else
         view_key(a, ev);
+    if (covered && !app_covered(a))
+        app_show(a, a->view); /* in front again: what it has armed begins anew */
     a->dirty = true;
 }
 

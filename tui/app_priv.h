@@ -51,6 +51,7 @@ extern const struct ui_keymap app_global_keys;
 extern const struct view_ops *const app_views[VIEW_COUNT_];
 
 bool app_small(const struct app *a);
+bool app_covered(const struct app *a); /* something lies over the view */
 void app_mouse(struct app *a, bool on);
 BG_CHECK bool app_theme(struct app *a, const char *name, struct bg_error *err);
 void app_draw(struct app *a);

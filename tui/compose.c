@@ -80,15 +80,40 @@ static void status(struct app *a, const struct view_ops *const *views,
     }
 }
 
-static void bottom(struct app *a, const struct view_ops *v, struct ui_surface row)
+/* Where its first row ends: at a blank, if there is one. */
+static size_t first_row(const char *text, int cols)
 {
-    int w = row.r.w;
+    size_t n = strlen(text), cut = 0;
+    for (size_t i = 0; i < n && bg_text_cols(text, i) <= cols; i++)
+        if (text[i] == ' ')
+            cut = i;
+    return cut;
+}
+
+/* Two rows when one is not enough: what went wrong is said whole. */
+static void message(struct app *a, struct ui_surface all)
+{
+    ui_style style = level_style(a->message_level);
+    int w = all.r.w, y = all.r.h - 1;
+    const char *text = a->message;
+    size_t cut = bg_text_cols(text, strlen(text)) > w - 2 ? first_row(text, w - 2) : 0;
+    if (cut) {
+        ui_fill(all, y - 1, 0, w, UI_TEXT, " ");
+        ui_safe(all, y - 1, 1, w - 2, style, text, cut);
+        text += cut + 1;
+    }
+    ui_safe(all, y, 1, w - 2, style, text, strlen(text));
+}
+
+static void bottom(struct app *a, const struct view_ops *v, struct ui_surface all)
+{
+    int w = all.r.w;
+    struct ui_surface row = ui_sub(all, all.r.h - 1, 0, 1, w);
     if (a->command_on) {
         int x = ui_text(row, 0, 1, UI_KEY, ":");
         ui_field_draw(&a->command, row, 0, x, w - x - 1);
     } else if (*a->message) {
-        ui_safe(row, 0, 1, w - 2, level_style(a->message_level), a->message,
-                strlen(a->message));
+        message(a, all);
     } else if (a->help) {
         ui_text(row, 0, 1, UI_MUTED, "j k scroll   any other key closes");
     } else {
@@ -155,7 +180,7 @@ void app_compose(struct app *a, const struct view_ops *const *views)
     else
         status(a, views, ui_sub(all, 0, 0, 1, w));
     v->draw(a, a->state[a->view], ui_sub(all, 1, 0, h - 2, w));
-    bottom(a, v, ui_sub(all, h - 1, 0, 1, w));
+    bottom(a, v, all);
     if (a->help)
         help_draw(ui_sub(all, 1, 0, h - 2, w), v, &app_global_keys, &a->help_scroll);
     if (a->quit_asked)

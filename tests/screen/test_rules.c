@@ -157,7 +157,7 @@ static void keys_that_skip_rows_without_drawing_show_nothing(void **state)
     screen_burst(s, "            "); /* one read: only the last place was drawn */
     screen_type(s, "a");
     assert_int_equal(screen_decisions(s), 0);
-    assert_true(screen_has(s, "not seen yet"));
+    assert_true(screen_has(s, "unread from"));
     screen_free(s);
 }
 
@@ -207,6 +207,24 @@ static void nothing_counts_as_seen_behind_a_box_or_on_a_small_screen(void **stat
     screen_type(s, "a");
     assert_int_equal(screen_decisions(s), 0);
     assert_true(screen_has(s, "too small"));
+    screen_free(s);
+}
+
+static void what_lay_under_a_box_arms_again(void **state)
+{
+    (void)state;
+    struct screen *s = open_armed(24, 80, sample_low(148));
+    screen_type(s, "??a");
+    assert_int_equal(screen_decisions(s), 0);
+    assert_true(screen_has(s, "1 key press discarded"));
+    screen_tick(s, 700);
+    screen_size(s, 5, 5);
+    screen_size(s, 24, 80);
+    screen_type(s, "a");
+    assert_int_equal(screen_decisions(s), 0);
+    screen_tick(s, 700);
+    screen_type(s, "a");
+    assert_int_equal(screen_decisions(s), 1);
     screen_free(s);
 }
 
@@ -515,6 +533,7 @@ int main(void)
         cmocka_unit_test(a_new_width_keeps_what_was_seen),
         cmocka_unit_test(a_new_width_does_not_invent_reading),
         cmocka_unit_test(nothing_counts_as_seen_behind_a_box_or_on_a_small_screen),
+        cmocka_unit_test(what_lay_under_a_box_arms_again),
         cmocka_unit_test(high_needs_its_digits_typed),
         cmocka_unit_test(denies_and_gives_reasons),
         cmocka_unit_test(another_one_decided),

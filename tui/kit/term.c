@@ -29,7 +29,7 @@ struct ui_term {
     int cursor_y, cursor_x;
     struct ui_theme theme;
     enum ui_depth depth;
-    bool sync, mouse, extras; /* extras: not the Linux console */
+    bool sync, mouse, extras; /* extras: a terminal that takes unknown sequences */
     char title[64];
     struct termios modes;
 };
@@ -144,6 +144,16 @@ static enum ui_depth depth_of(bool no_color)
     return COLORS >= 256 ? UI_DEPTH_256 : UI_DEPTH_16;
 }
 
+/* Consoles and old terminals show what they do not know. */
+static bool takes_extras(const char *term)
+{
+    static const char *const plain[] = {"linux", "vt", "ansi", "cons", "sun", "wy"};
+    for (size_t i = 0; i < bg_countof(plain); i++)
+        if (!strncmp(term, plain[i], strlen(plain[i])))
+            return false;
+    return true;
+}
+
 static bool open_screen(struct ui_term *t, const char *term, struct bg_error *err)
 {
     int in = fcntl(t->in, F_DUPFD_CLOEXEC, 3), out = fcntl(t->out, F_DUPFD_CLOEXEC, 3);
@@ -169,7 +179,7 @@ struct ui_term *ui_term_open(const struct ui_term_opts *o, struct bg_error *err)
     t->in = o->in;
     t->out = o->out;
     t->mouse = o->mouse;
-    t->extras = strncmp(o->term, "linux", 5) != 0;
+    t->extras = takes_extras(o->term);
     if (!open_screen(t, o->term, err)) {
         if (t->fin)
             fclose(t->fin);

@@ -413,13 +413,12 @@ static ui_style missing(struct app *a, struct approval *v, enum gate_block b, ch
         if (!approval_unseen(v, &u, &in_info))
             in_info = true;
         if (in_info)
-            snprintf(out, n, "LOCKED: read the request's facts to their end (Tab, Space)");
+            snprintf(out, n, "LOCKED: unread: the request's facts (Tab, Space)");
         else if (u.field < v->n && u.line)
-            snprintf(out, n, "LOCKED: %.20s line %u on not seen yet (Space)",
+            snprintf(out, n, "LOCKED: unread from %.20s line %u (Space)",
                      v->fields[u.field].label, u.line);
         else
-            snprintf(out, n, "LOCKED: %.20s not seen yet (Space)",
-                     v->fields[u.field].label);
+            snprintf(out, n, "LOCKED: unread from %.20s (Space)", v->fields[u.field].label);
         return UI_WARN;
     case GATE_OPEN:
         break;
