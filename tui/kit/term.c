@@ -309,6 +309,11 @@ static void paint(struct ui_term *t, int y, int x, const struct ui_cell *c)
         bg = -1;
         attr |= UI_REVERSE;
     }
+    /* A blank has no colour of its own; changing to it and back would cost bytes. */
+    if (c->cp[0] == ' ' && !(attr & (UI_REVERSE | UI_UNDERLINE))) {
+        fg = -1;
+        attr = 0;
+    }
     int pair = fg < 0 && bg < 0 ? 0 : alloc_pair(fg, bg);
     if (pair < 0)
         pair = 0;
