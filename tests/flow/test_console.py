@@ -48,9 +48,10 @@ class Console:
 
     @property
     def text(self):
-        """Words as they were written; cursor movement between them becomes a blank."""
+        """Words as they were written: colours left out, cursor movement as a blank."""
+        plain = re.sub(rb"\x1b\[[0-9;]*m|\x1b\(B", b"", self.out)
         return re.sub(rb"\x1b(\[[0-9;?<$]*[a-zA-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|[()][A-Z0-9]|[=>78])", b" ",
-                      self.out).decode("utf-8", "replace")
+                      plain).decode("utf-8", "replace")
 
     def until(self, words, secs=10):
         def there():

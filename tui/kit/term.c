@@ -287,15 +287,26 @@ static attr_t curses_attr(ui_style s)
            (s & UI_REVERSE ? A_REVERSE : 0) | (s & UI_UNDERLINE ? A_UNDERLINE : 0);
 }
 
-static void paint(struct ui_term *t, int y, int x, const struct ui_cell *c)
+static bool is_blank(const struct ui_cell *c)
+{
+    return c->cp[0] == ' ' && c->style == UI_TEXT;
+}
+
+/* `before` is the style of the last word left of it: a plain blank goes on with that, for
+ * changing the colour of nothing costs bytes. */
+static void paint(struct ui_term *t, int y, int x, const struct ui_cell *c, ui_style before)
 {
     wchar_t text[UI_CELL_CPS + 1] = {0};
     cchar_t cc;
-    enum ui_role role = UI_ROLE_OF(c->style);
+    bool blank = is_blank(c);
+    ui_style style = blank ? before & ~UI_SELECTED : c->style;
+    enum ui_role role = UI_ROLE_OF(style);
     const struct ui_look *look = &t->theme.roles[role];
-    ui_style attr = c->style & 0xff00;
+    ui_style attr = style & 0xff00;
     int fg = ui_color_at(&look->color, t->depth), bg = -1;
     attr |= t->depth == UI_DEPTH_MONO ? ui_mono_attr(role) : look->attr;
+    if (blank)
+        attr &= UI_BOLD | UI_DIM;
     if (attr & UI_SELECTED) {
         bg = ui_color_at(&t->theme.selected.color, t->depth);
         if (bg < 0)
@@ -308,11 +319,6 @@ static void paint(struct ui_term *t, int y, int x, const struct ui_cell *c)
     if (bg >= COLORS) {
         bg = -1;
         attr |= UI_REVERSE;
-    }
-    /* A blank has no colour of its own; changing to it and back would cost bytes. */
-    if (c->cp[0] == ' ' && !(attr & (UI_REVERSE | UI_UNDERLINE))) {
-        fg = -1;
-        attr = 0;
     }
     int pair = fg < 0 && bg < 0 ? 0 : alloc_pair(fg, bg);
     if (pair < 0)
@@ -341,15 +347,18 @@ static bool paint_changes(struct ui_term *t)
     bool any = false;
     for (int y = 0; y < t->grid.h; y++) {
         bool whole = false;
+        ui_style before = UI_TEXT;
         for (int x = 0; x < t->grid.w; x++) {
             size_t i = (size_t)y * (size_t)t->grid.w + (size_t)x;
+            if (!is_blank(&t->grid.cells[i]))
+                before = t->grid.cells[i].style;
             if (same_cell(&t->grid.cells[i], &t->shown[i]))
                 continue;
             any = true;
             whole |= doubtful(&t->grid.cells[i]) || doubtful(&t->shown[i]);
             t->shown[i] = t->grid.cells[i];
             if (t->grid.cells[i].kind != UI_CELL_TAIL)
-                paint(t, y, x, &t->grid.cells[i]);
+                paint(t, y, x, &t->grid.cells[i], before);
         }
         if (whole)
             wredrawln(stdscr, y, 1);
