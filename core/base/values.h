@@ -99,6 +99,7 @@
 #define BG_RENDER_VERSION 1 /* of the review renderer, kept with each decision */
 
 /* wire and parsers */
+#define BG_HELLO_MS 5000 /* a client gives a server up that does not answer hello */
 #define BG_JSON_LINE_MAX 16777216
 #define BG_JSON_HELLO_MAX 65536
 #define BG_JSON_DEPTH_MAX 64

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/values.h"
 #include "core/client/client_priv.h"
@@ -97,6 +98,53 @@ static bool same_paths(const struct bg_client *c, const struct bg_paths *p,
     return true;
 }
 
+struct asked {
+    bool done;
+    cJSON *result;
+    struct bg_error err;
+};
+
+static void on_answer(void *data, const cJSON *result, const struct bg_error *err)
+{
+    struct asked *a = data;
+    a->done = true;
+    if (err)
+        a->err = *err;
+    else
+        a->result = cJSON_Duplicate(result, true);
+}
+
+/* wait_ms < 0 waits for ever. Past it the connection is given up, for its late answer would
+ * have nowhere to go. */
+static cJSON *ask(struct bg_client *c, const char *method, cJSON *params, int64_t wait_ms,
+                  struct bg_error *err)
+{
+    struct asked a = {0};
+    int64_t end = bg_mono_ms() + wait_ms;
+    if (c->closed) {
+        cJSON_Delete(params);
+        bg_fail(err, BG_ERR_UNAVAILABLE, 0, "the server is gone: %s", c->why.msg);
+        return NULL;
+    }
+    bg_rpc_call(c->rpc, method, params, NULL, 0, on_answer, &a);
+    while (!a.done) {
+        int64_t left = end - bg_mono_ms();
+        if (wait_ms >= 0 && left <= 0) {
+            bg_rpc_free(c->rpc);
+            c->rpc = NULL;
+            c->closed = true;
+            bg_fail(&c->why, BG_ERR_TIMEOUT, 0, "the server does not answer");
+            if (err)
+                *err = c->why;
+            return NULL;
+        }
+        bg_loop_turn(c->loop, wait_ms < 0 ? -1 : (int)left);
+    }
+    if (!a.result && err)
+        *err = a.err;
+    return a.result;
+}
+
 struct bg_client *bg_client_connect(struct bg_loop *loop, const struct bg_client_opts *o,
                                     const struct bg_client_events *ev, void *data,
                                     struct bg_error *err)
@@ -110,7 +158,7 @@ struct bg_client *bg_client_connect(struct bg_loop *loop, const struct bg_client
     c->data = data;
     c->rpc = bg_rpc_new(loop, fd, &rpc_events, c);
     bg_rpc_trust(c->rpc);
-    c->hello = bg_client_ask(c, "hello", hello_params(o), err);
+    c->hello = ask(c, "hello", hello_params(o), BG_HELLO_MS, err);
     if (c->hello && same_paths(c, o->paths, err))
         return c;
     bg_client_free(c);
@@ -137,35 +185,8 @@ void bg_client_call(struct bg_client *c, const char *method, cJSON *params, cons
     bg_rpc_call(c->rpc, method, params, fds, n_fds, cb, data);
 }
 
-struct asked {
-    bool done;
-    cJSON *result;
-    struct bg_error err;
-};
-
-static void on_answer(void *data, const cJSON *result, const struct bg_error *err)
-{
-    struct asked *a = data;
-    a->done = true;
-    if (err)
-        a->err = *err;
-    else
-        a->result = cJSON_Duplicate(result, true);
-}
-
 cJSON *bg_client_ask(struct bg_client *c, const char *method, cJSON *params,
                      struct bg_error *err)
 {
-    struct asked a = {0};
-    if (c->closed) {
-        cJSON_Delete(params);
-        bg_fail(err, BG_ERR_UNAVAILABLE, 0, "the server is gone: %s", c->why.msg);
-        return NULL;
-    }
-    bg_rpc_call(c->rpc, method, params, NULL, 0, on_answer, &a);
-    while (!a.done)
-        bg_loop_turn(c->loop, -1);
-    if (!a.result && err)
-        *err = a.err;
-    return a.result;
+    return ask(c, method, params, -1, err);
 }

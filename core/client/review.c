@@ -246,6 +246,20 @@ static void risk_facts(struct bg_review *r, const cJSON *row)
     }
 }
 
+/* A hazard that only this side sees in the bytes is told like any other. */
+static void own_risks(struct bg_review *r, const struct bg_review_field *f, uint32_t told)
+{
+    for (size_t i = 0; i < f->scan.n_notes; i++) {
+        const struct bg_scan_note *n = &f->scan.notes[i];
+        if (told & BG_HZ_BIT(n->hazard))
+            continue;
+        bg_autofree char *line =
+            bg_xasprintf("%s: %s, %s line %u", bg_hazard_name(n->hazard),
+                         bg_hazard_words(n->hazard), f->label, n->line);
+        bg_strv_push(&r->risks, line);
+    }
+}
+
 static uint32_t hazard_bits(const cJSON *row)
 {
     const cJSON *v;
@@ -291,13 +305,15 @@ struct bg_review *bg_review_build(const cJSON *approval, struct bg_error *err)
     r->row = cJSON_Duplicate(approval, true);
     add_fields(r, f, n, !strcmp(text_of(approval, "kind"), "run_code"));
     free_bound(f, n);
-    r->hazards = hazard_bits(approval);
+    uint32_t told = r->hazards = hazard_bits(approval);
+    risk_facts(r, approval);
     /* What this side sees in the bytes counts too; HIGH is never talked away by the other
      * side. */
-    for (size_t i = 0; i < r->n_fields; i++)
+    for (size_t i = 0; i < r->n_fields; i++) {
         r->hazards |= r->fields[i].scan.hazards;
+        own_risks(r, &r->fields[i], told);
+    }
     r->high = r->hazards != 0;
-    risk_facts(r, approval);
     sandbox_facts(r, approval);
     request_facts(r, approval);
     return r;
@@ -349,7 +365,8 @@ static void print_field(const struct bg_review_field *f, struct bg_buf *out, uns
 {
     bg_buf_printf(out, "%s: %zu bytes", f->label, f->len);
     if (f->kind == BG_REVIEW_CODE)
-        bg_buf_printf(out, ", %u lines%s", f->scan.lines, f->scan.crlf ? ", CRLF" : "");
+        bg_buf_printf(out, ", %u line%s%s", f->scan.lines, f->scan.lines == 1 ? "" : "s",
+                      f->scan.crlf ? ", CRLF" : "");
     bg_buf_puts(out, f->hex ? ", not UTF-8, as hex\n" : "\n");
     if (f->hex)
         print_hex(f, out);
