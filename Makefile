@@ -71,7 +71,7 @@ SCREEN_SRC := $(wildcard tests/screen/test_*.c)
 FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC := $(wildcard tests/bench/bench_*.c)
 FLOW_TESTS   := $(wildcard tests/flow/test_*)
-ENGINE_TESTS := $(wildcard tests/engine/test_*)
+ENGINE_SRC   := $(wildcard tests/engine/test_*.c)
 
 obj = $(patsubst %.c,$(BUILD)/%.o,$(1))
 CORE_OBJ := $(call obj,$(CORE_SRC))
@@ -81,6 +81,8 @@ APPLIB   := $(BUILD)/libboxgate-app.a
 BIN      := $(BUILD)/boxgate
 GUEST    := $(BUILD)/boxgate-guest
 UNIT     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
+ENGINE_BIN := $(patsubst tests/%.c,$(BUILD)/tests/%,$(ENGINE_SRC))
+ENGINE_TESTS := $(filter-out %.c %.h,$(wildcard tests/engine/test_*)) $(ENGINE_BIN)
 SCREEN   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(SCREEN_SRC))
 REPLAY   := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/replay/%,$(FUZZ_SRC))
 FUZZ     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
@@ -143,6 +145,10 @@ $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(APPLIB) $(LIB)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(BG_CFLAGS) $(BG_LDFLAGS) -o $@ $^ $(CORE_LIBS) $(TUI_LIBS) -lcmocka
 
+$(BUILD)/tests/engine/%: $(BUILD)/tests/engine/%.o $(APPLIB) $(LIB)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(BG_CFLAGS) $(BG_LDFLAGS) -o $@ $^ $(CORE_LIBS) $(TUI_LIBS) -lcmocka
+
 $(BUILD)/tests/screen/%: $(BUILD)/tests/screen/%.o $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/screen/lib_*.c)) $(APPLIB) $(LIB)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(BG_CFLAGS) $(BG_LDFLAGS) -o $@ $^ $(CORE_LIBS) $(TUI_LIBS) -lcmocka -lvterm -lutil
@@ -176,7 +182,7 @@ export UBSAN_OPTIONS ?= print_stacktrace=1
 # The private engines that engine tests started end with the run, whatever its result.
 ENGINES_STOP = code=$$?; tests/tools/engine stop; exit $$code
 
-test-build: all $(UNIT) $(SCREEN) $(REPLAY) $(HEADLESS) $(FAULTBIN)
+test-build: all $(UNIT) $(ENGINE_BIN) $(SCREEN) $(REPLAY) $(HEADLESS) $(FAULTBIN)
 
 test: test-build ## unit, flow, screen, real engines, corpora replay (ends with the summary line)
 	@$(TEST_ENV) tests/run.sh $(UNIT) $(HEADLESS) $(REPLAY) $(SCREEN) $(FLOW_TESTS) $(ENGINE_TESTS); $(ENGINES_STOP)
@@ -187,7 +193,7 @@ test-unit: test-build ## unit tests, screens and corpora only
 test-flow: all $(FAULTBIN) ## flow tests only (real server, real local sandboxes)
 	@$(TEST_ENV) tests/run.sh $(FLOW_TESTS)
 
-test-engine: all ## real dockerd and podman only
+test-engine: all $(ENGINE_BIN) ## real dockerd and podman only
 	@$(TEST_ENV) tests/run.sh $(ENGINE_TESTS); $(ENGINES_STOP)
 
 setup: ## install what building and testing needs (the other goals do it by themselves)
@@ -224,7 +230,7 @@ coverage: ## tests with gcov, report in build/coverage/
 
 # Exact, from make's own variables.
 compile_commands.json: FORCE ## for clangd and clang-tidy
-	@{ echo '['; sep=; for f in $(CORE_SRC) $(CLI_SRC) $(WIZ_SRC) $(TUI_SRC) tui/main.c $(GUEST_SRC) $(UNIT_SRC) $(SCREEN_SRC) $(FUZZ_SRC); do \
+	@{ echo '['; sep=; for f in $(CORE_SRC) $(CLI_SRC) $(WIZ_SRC) $(TUI_SRC) tui/main.c $(GUEST_SRC) $(UNIT_SRC) $(ENGINE_SRC) $(SCREEN_SRC) $(FUZZ_SRC); do \
 	  printf '%s{"directory":"%s","file":"%s","command":"%s"}\n' "$$sep" "$(CURDIR)" "$$f" \
 	  "$(CC) $(subst ",\\\\\\\",$(subst ',,$(BG_CPPFLAGS))) -std=c11 $(WARN) -c $$f"; sep=,; done; echo ']'; } > $@
 

@@ -176,4 +176,5 @@
     60                            /* it ends by itself when nobody talked to it so long \
                                    */
 #define BG_ENGINE_REMOVE_MS 20000 /* a container must be gone by then */
+#define BG_ENGINE_LATE_MS 600000  /* a create that took too long is still waited for */
 #define BG_ENGINE_LOST_MS 2000    /* for asking why a container went */

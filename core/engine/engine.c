@@ -229,7 +229,7 @@ static bool same_pids(const char *socket_path)
     struct ucred cred = {0};
     socklen_t len = sizeof cred;
     bg_autoclose int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bg_autobuf struct bg_buf b;
+    bg_autobuf struct bg_buf b = {0};
     char path[48];
     const char *ns;
 

@@ -27,10 +27,10 @@ static bool listed(const char *list, const char *word)
     return false;
 }
 
-/* The server's path in a v1 hierarchy (ctl) or in v2 (NULL), from /proc/self/cgroup. */
-static char *own_path(const char *root_dir, const char *ctl)
+/* A process's path in a v1 hierarchy (ctl) or in v2 (NULL), from /proc/PROC/cgroup. */
+static char *path_in(const char *root_dir, const char *proc, const char *ctl)
 {
-    bg_autofree char *file = bg_xasprintf("%s/proc/self/cgroup", root_dir);
+    bg_autofree char *file = bg_xasprintf("%s/proc/%s/cgroup", root_dir, proc);
     FILE *f = fopen(file, "re");
     char line[1024];
     char *found = NULL;
@@ -74,11 +74,11 @@ static bool mount_of(const char *root_dir, const char *ctl, char root[512], char
     return found;
 }
 
-/* Joins mount point and own path; NULL when the path lies outside of what is mounted. */
-static char *folder_of(const char *root_dir, const char *ctl)
+/* Joins mount point and path; NULL when the path lies outside of what is mounted. */
+static char *folder_of(const char *root_dir, const char *proc, const char *ctl)
 {
     char root[512], point[512];
-    bg_autofree char *own = own_path(root_dir, ctl);
+    bg_autofree char *own = path_in(root_dir, proc, ctl);
     const char *rel = own;
     size_t n;
 
@@ -96,7 +96,7 @@ static char *folder_of(const char *root_dir, const char *ctl)
 static void find_v1(struct local_cgroups *c, const char *root_dir)
 {
     for (size_t i = 0; i < LOCAL_CTL_COUNT; i++) {
-        char *dir = folder_of(root_dir, ctl_names[i]);
+        char *dir = folder_of(root_dir, "self", ctl_names[i]);
         if (dir && access(dir, W_OK) == 0) {
             c->base[i] = dir;
             c->mode = LOCAL_CG_V1;
@@ -171,7 +171,7 @@ static void step_aside(const char *dir)
 static void find_v2(struct local_cgroups *c, const char *root_dir)
 {
     char root[512], point[512];
-    bg_autofree char *dir = folder_of(root_dir, NULL);
+    bg_autofree char *dir = folder_of(root_dir, "self", NULL);
     size_t top;
 
     if (!dir || !mount_of(root_dir, NULL, root, point))
@@ -218,4 +218,20 @@ void local_cgroups_clear(struct local_cgroups *c)
     for (size_t i = 0; i < LOCAL_CTL_COUNT; i++)
         free(c->base[i]);
     *c = (struct local_cgroups){0};
+}
+
+bool local_cgroup_of(struct local_cgroup *g, pid_t pid)
+{
+    char proc[24];
+
+    *g = (struct local_cgroup){.mode = LOCAL_CG_V1};
+    snprintf(proc, sizeof proc, "%d", (int)pid);
+    for (size_t i = 0; i < LOCAL_CTL_COUNT; i++)
+        g->dir[i] = folder_of("", proc, ctl_names[i]);
+    if (g->dir[LOCAL_CTL_MEMORY] || g->dir[LOCAL_CTL_PIDS] || g->dir[LOCAL_CTL_CPU])
+        return true;
+    g->mode = LOCAL_CG_V2;
+    for (size_t i = 0; i < LOCAL_CTL_COUNT; i++)
+        g->dir[i] = folder_of("", proc, NULL);
+    return g->dir[0] != NULL;
 }

@@ -119,6 +119,8 @@ BG_CHECK bool local_cgroup_make(struct local_cgroup *g, const struct local_cgrou
  * the caller closes them. */
 BG_CHECK bool local_cgroup_join_fds(const struct local_cgroup *g, int fds[LOCAL_CTL_COUNT],
                                     size_t *n, struct bg_error *err);
+/* Those somebody else made for pid, where they can be seen; only to read. */
+bool local_cgroup_of(struct local_cgroup *g, pid_t pid);
 /* SCOPE: the folders as the started process has them. */
 void local_cgroup_adopt(struct local_cgroup *g, const struct local_cgroups *c, pid_t pid);
 /* Reads back what is in force for pid; appends "memory", "pids", "cpu" that are not. */

@@ -84,6 +84,9 @@ struct bg_provider_ops {
      */
     void (*prepare)(struct bg_provider *p, struct bg_spec *spec, bg_progress_fn progress,
                     bg_prepare_fn done, void *data);
+    /* Ends the prepare that was given this data, if it is still under way: its done gets
+     * BG_ERR_CANCELLED. May be NULL: then prepare is always quick. */
+    void (*cancel_prepare)(struct bg_provider *p, void *data);
     /* The caller has made `ref` durable; whatever is made outside carries ref or the
      * instance in its name or label, so that sweep finds it again without any other record.
      */
@@ -99,8 +102,8 @@ struct bg_provider_ops {
      * sandbox runs. May be NULL. */
     int (*has_program)(struct bg_provider *p, const struct bg_spec *spec,
                        const char *program);
-    /* What lies under the profile's environment: the image's own "K=V". May be NULL or give
-     * NULL: then the session's base holds (PATH, HOME, USER, LANG). */
+    /* What lies under the profile's environment and over the session's base (PATH, HOME,
+     * USER, LANG): the image's own "K=V". May be NULL or give NULL. */
     char *const *(*base_env)(const struct bg_sandbox *sb);
     void (*stats)(struct bg_sandbox *sb,
                   void (*cb)(void *data, const struct bg_guest_stats *s,
@@ -114,7 +117,9 @@ struct bg_provider_ops {
     void (*sweep)(struct bg_provider *p, bool foreign, bool dry_run,
                   void (*done)(void *data, char *const *names, const struct bg_error *err),
                   void *data);
-    void (*close)(struct bg_provider *p); /* sandboxes must be destroyed before */
+    /* Sandboxes must be destroyed before. Prepares that are under way get
+     * BG_ERR_CANCELLED before it returns. */
+    void (*close)(struct bg_provider *p);
 };
 
 extern const struct bg_provider_ops bg_provider_local;

@@ -10,7 +10,7 @@
  * "open" has an instance (128 random bits) and a spec but no sandbox yet.
  *
  * A command's environment, later ones winning by name: the base (PATH, HOME = workdir,
- * USER, LANG = C.UTF-8; or the image's own where the provider has one), the profile's, the
+ * USER, LANG = C.UTF-8), the image's own where the provider has one, the profile's, the
  * call's.
  */
 #pragma once

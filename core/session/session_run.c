@@ -226,11 +226,13 @@ static void add_env(struct bg_run *r)
     struct bg_session *s = r->s;
     const struct bg_provider_ops *ops = s->ss->ops;
     char *const *image = ops->base_env ? ops->base_env(s->sandbox) : NULL;
-    char **base = image ? NULL : session_base_env(s->spec->workdir);
+    char **base = session_base_env(s->spec->workdir);
+    char **under = session_env(base, image, NULL);
     char **call = r->env;
 
-    r->env = session_env(image ? image : base, s->spec->env, call);
+    r->env = session_env(under, s->spec->env, call);
     bg_strv_free(base);
+    bg_strv_free(under);
     bg_strv_free(call);
 }
 

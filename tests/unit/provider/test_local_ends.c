@@ -172,7 +172,8 @@ static void sweep(bool foreign, bool dry_run, struct box_run *r)
 /* A second server with the same folders; on the caller's stack, for a process that ends. */
 static void open_again(struct box_env *e)
 {
-    *e = (struct box_env){.loop = bg_loop_new(), .config = env.config};
+    *e = (struct box_env){
+        .ops = &bg_provider_local, .loop = bg_loop_new(), .config = env.config};
     const struct bg_provider_env pe = {.loop = e->loop,
                                        .config = env.config,
                                        .paths = &env.paths,

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* For tests with sessions on real local sandboxes: a registry, what its events told, one
- * call to run a script in a session to its end. */
+/* For tests with sessions on real sandboxes (local ones, or those of BOX_ENGINE): a
+ * registry, what its events told, one call to run a script in a session to its end. */
 #pragma once
 
 #include <fcntl.h>
 
 #include "core/session/session_int.h"
+#ifdef BOX_ENGINE
+#include "tests/engine/container_box.h"
+#else
+#define BOX_ENGINE "local"
 #include "tests/unit/provider/local_box.h"
+#endif
 
 static struct box_env env;
 static struct bg_sessions *all;
@@ -64,12 +69,12 @@ static inline int set_up(void **state)
 
     (void)state;
     box_open(&env);
-    r = bg_provider_local.report(env.provider);
+    r = env.ops->report(env.provider);
     if (!r->available) {
-        printf("local provider: %s; %s\n", r->why_not, r->remedy);
+        printf("%s: %s; %s\n", BOX_ENGINE, r->why_not, r->remedy);
         return -1;
     }
-    all = bg_sessions_new(env.loop, &bg_provider_local, env.provider, &events, NULL);
+    all = bg_sessions_new(env.loop, env.ops, env.provider, &events, NULL);
     return 0;
 }
 
@@ -204,5 +209,5 @@ static inline void sh(struct bg_session *s, struct run *u, const char *script)
 
 static inline size_t live_sandboxes(void)
 {
-    return box_count_named(((struct local *)env.provider)->record_dir, "") - 2;
+    return box_live(&env);
 }
