@@ -6,9 +6,6 @@
 
 #include "core/base/mem.h"
 
-/* A build may leave a provider out; then there is none of that kind. */
-#pragma weak bg_provider_container
-
 #ifndef BG_LIBEXECDIR
 #define BG_LIBEXECDIR "/usr/local/libexec/boxgate"
 #endif
@@ -19,7 +16,7 @@ const struct bg_provider_ops *bg_provider_ops_for(enum bg_provider_kind k)
     case BG_PROVIDER_LOCAL:
         return &bg_provider_local;
     case BG_PROVIDER_CONTAINER:
-        return &bg_provider_container; /* NULL when left out */
+        return &bg_provider_container;
     case BG_PROVIDER_NONE:
         break;
     }

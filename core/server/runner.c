@@ -540,8 +540,10 @@ static void final(void *data, struct bg_request *r)
     free(bg_steal(j->run_id));
     bg_request_set_user(r, NULL);
     /* While the provider still resolves the spec (or the run still reports), its callback
-     * has j. */
-    if (!j->spec && !j->run)
+     * has j. A pull may take long: it ends with the request. */
+    if (j->spec && s->ops->cancel_prepare)
+        s->ops->cancel_prepare(s->provider, j);
+    else if (!j->spec && !j->run)
         free(j);
 }
 
