@@ -191,7 +191,7 @@ static bool hazards_named(const struct bg_request *r, uint32_t ack, struct bg_er
     if (!missing)
         return true;
     bg_autojson cJSON *names = bg_hazard_names(missing);
-    bg_autofree char *list = bg_json_print(names);
+    bg_autofree char *list = bg_json_join(names, "");
     return bg_fail(err, BG_ERR_HAZARDS, 0, "these hazards were not acknowledged: %s", list);
 }
 

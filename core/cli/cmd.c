@@ -122,8 +122,8 @@ static void list_commands(tables_t t, const char *group, FILE *out)
 static int general_help(tables_t t, FILE *out)
 {
     fprintf(out, "boxgate: run model-generated code in sandboxes, decided by a person.\n\n"
-                 "usage: boxgate                    the console\n"
-                 "       boxgate COMMAND [OPTIONS]  one of:\n\n");
+                 "usage: boxgate [--linear] [--theme NAME]  the console\n"
+                 "       boxgate COMMAND [OPTIONS]          one of:\n\n");
     list_commands(t, NULL, out);
     fprintf(out, "\nboxgate help COMMAND tells more. Every command takes --help.\n");
     return BG_EXIT_OK;

@@ -27,11 +27,17 @@ static struct bg_audit_reader *open_store(struct bg_error *err)
 
 /* ---- tail ---- */
 
+/* A line a person reads: maps stand as {...}, and a hash with the digits that name it. */
 static void put_member(struct bg_buf *b, const cJSON *v)
 {
+    if (cJSON_IsObject(v) && v->child) {
+        bg_buf_printf(b, " %s={...}", v->string);
+        return;
+    }
     bg_autofree char *s = cJSON_IsString(v) ? bg_xstrdup(v->valuestring) : bg_json_print(v);
     bg_buf_printf(b, " %s=", v->string);
-    bg_text_safe(b, s, strlen(s), 0);
+    bool hash = strlen(s) == BG_SHA256_HEX && !s[strspn(s, "0123456789abcdef")];
+    bg_text_safe(b, s, hash ? BG_SHA_PREFIX_MIN : strlen(s), 0);
 }
 
 /* "12 2026-11-30T15:42:07.123Z request.decided #0144 decision=approve ..." */
@@ -112,7 +118,9 @@ const struct bg_cmd cmd_audit_tail = {
     .name = "audit tail",
     .args = "[-n N] [--json]",
     .summary = "print the newest records",
-    .help = "No server is needed.",
+    .help =
+        "Shortened to be read: hashes to 16 digits, what is nested to {...}; --json and\n"
+        "audit export have all of it. No server is needed.",
     .opts = tail_opts,
     .run = run_tail,
 };

@@ -18,11 +18,10 @@ static struct bg_config *config_for(const char *endpoint)
     return c;
 }
 
-/* Prints all of them; says whether the chosen one is there. */
-static bool look(const struct bg_paths *paths, const char *endpoint,
-                 enum bg_provider_kind chosen)
+/* Prints all of them; a bit 1 << kind for each that is there. */
+static unsigned look(const struct bg_paths *paths, const char *endpoint)
 {
-    bool there = false;
+    unsigned there = 0;
     struct bg_buf b;
     cli_buf(&b);
     bg_buf_puts(&b, "On this machine:\n");
@@ -32,7 +31,7 @@ static bool look(const struct bg_paths *paths, const char *endpoint,
         const struct bg_provider_report *r =
             cli_probe_open(&p, kinds[i], config_for(endpoint), paths, NULL, &err);
         cli_probe_print(&b, kinds[i], r, &err);
-        there |= kinds[i] == chosen && r && r->available;
+        there |= r && r->available ? 1U << kinds[i] : 0;
         cli_probe_close(&p);
     }
     cli_out(&b);
@@ -49,6 +48,7 @@ static bool ask(enum bg_provider_kind *kind)
         line[strcspn(line, "\n")] = '\0';
         if (bg_provider_kind_from(line, kind) && *kind != BG_PROVIDER_NONE)
             return true;
+        fprintf(stderr, "Please type one of the two words, or Ctrl-C.\n");
     }
     return false;
 }
@@ -65,7 +65,10 @@ static int write_config(const struct bg_paths *paths, enum bg_provider_kind kind
         return cli_fail(&err);
     cli_note("wrote %s: sandboxes come from the provider \"%s\"", paths->config_file,
              bg_provider_kind_name(kind));
-    if (!there)
+    if (there)
+        cli_note(
+            "next: boxgate opens the console; in another terminal: boxgate run FILE.py");
+    else
         cli_note("it is not available now; see above, and: boxgate doctor");
     return BG_EXIT_OK;
 }
@@ -87,14 +90,14 @@ static int init(const struct bg_cmd *cmd, const struct cli_args *a,
     }
     if (!bg_dir_private(paths->runtime, &err))
         return cli_fail(&err);
-    bool there = look(paths, endpoint, kind);
+    unsigned there = look(paths, endpoint);
     if (!name && !(isatty(STDIN_FILENO) && isatty(STDERR_FILENO)))
         return cli_usage(cmd, "choose one: boxgate init --provider local|container");
     if (!name && !ask(&kind)) {
         cli_note("nothing was chosen, nothing was written");
         return BG_EXIT_USAGE;
     }
-    return write_config(paths, kind, endpoint, there || !name);
+    return write_config(paths, kind, endpoint, there & 1U << kind);
 }
 
 static int run(const struct bg_cmd *cmd, int argc, char **argv)

@@ -16,14 +16,12 @@ static void print_table(const cJSON *rows)
     struct cli_table t;
     const cJSON *row;
     cli_table_init(&t, heads);
+    t.last_max = FIRST_LINE_COLS;
     cJSON_ArrayForEach(row, rows)
     {
-        const char *first = cli_str(row, "firstLine");
         bg_autofree char *id = bg_xasprintf("#%04.0f", cli_num(row, "id"));
         bg_autofree char *lines = bg_xasprintf("%.0f", cli_num(row, "lines"));
         bg_autofree char *left = cli_span(cli_num(row, "leftMs"));
-        bg_autofree char *cut =
-            bg_text_safe_line(first, strnlen(first, 4096), FIRST_LINE_COLS);
         const char *cells[] = {id,
                                cli_str(row, "session"),
                                cli_str(row, "kind"),
@@ -31,7 +29,7 @@ static void print_table(const cJSON *rows)
                                lines,
                                left,
                                cli_true(row, "high") ? "HIGH" : "",
-                               cut};
+                               cli_str(row, "firstLine")};
         cli_table_row(&t, cells);
     }
     cli_table_out(&t);

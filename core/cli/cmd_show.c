@@ -26,9 +26,28 @@ static void put_outcome(struct bg_buf *b, const cJSON *row)
         bg_buf_printf(b, "exit code: %.0f\n", cli_num(row, "exitCode"));
 }
 
+/* A request that failed before its sandbox was known: nothing is bound, nothing can run. */
+static int print_unbound(const cJSON *row)
+{
+    struct bg_buf b;
+    cli_buf(&b);
+    bg_buf_printf(&b, "request: #%04.0f ", cli_num(row, "id"));
+    const char *const words[] = {cli_str(row, "kind"), cli_str(row, "state")};
+    bg_text_safe(&b, words[0], strlen(words[0]), 0);
+    bg_buf_puts(&b, ", ");
+    bg_text_safe(&b, words[1], strlen(words[1]), 0);
+    bg_buf_puts(&b, "; it never came so far that anything could be decided\n");
+    put_outcome(&b, row);
+    cli_out(&b);
+    return BG_EXIT_OK;
+}
+
 static int print(const cJSON *row, bool json)
 {
     struct bg_error err = {0};
+    const cJSON *bound = cJSON_GetObjectItemCaseSensitive(row, "bound");
+    if (!json && cJSON_GetArraySize(bound) == 0 && strcmp(cli_str(row, "state"), "pending"))
+        return print_unbound(row);
     struct bg_review *r = bg_review_build(row, &err);
     if (!r) {
         cli_note("%s", err.msg);

@@ -19,7 +19,8 @@ static int run_forget(const struct bg_cmd *cmd, int argc, char **argv)
                                      "approval.forget", bg_jo(), &err);
     if (!res)
         return cli_fail(&err);
-    cli_note("%.0f denials forgotten", cli_num(res, "forgotten"));
+    cli_note("%.0f denial%s forgotten", cli_num(res, "forgotten"),
+             cli_num(res, "forgotten") == 1 ? "" : "s");
     return BG_EXIT_OK;
 }
 

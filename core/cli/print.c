@@ -25,9 +25,11 @@ void cli_out(struct bg_buf *b)
         if (n < 0 && errno == EAGAIN) {
             struct pollfd p = {STDOUT_FILENO, POLLOUT, 0};
             poll(&p, 1, -1);
+        } else if (n < 0 && errno == EPIPE) {
+            _exit(BG_EXIT_INTERRUPTED); /* nobody reads any more: nothing left to say */
         } else if (n < 0 && errno != EINTR) {
-            /* Nobody reads any more (or the disk is full): nothing left to say. */
-            _exit(errno == EPIPE ? BG_EXIT_INTERRUPTED : BG_EXIT_FAILED);
+            cli_note("cannot write to standard output: %s", strerror(errno));
+            _exit(BG_EXIT_FAILED);
         } else if (n > 0) {
             at += (size_t)n;
         }
@@ -99,7 +101,8 @@ void cli_table_row(struct cli_table *t, const char *const *cells)
     t->cells = bg_xrealloc(t->cells, t->rows * t->cols, sizeof *t->cells);
     for (size_t i = 0; i < t->cols; i++) {
         const char *c = cells[i] && *cells[i] ? cells[i] : "-";
-        t->cells[at + i] = bg_text_safe_line(c, strlen(c), 0);
+        t->cells[at + i] =
+            bg_text_safe_line(c, strlen(c), i + 1 == t->cols ? t->last_max : 0);
     }
 }
 

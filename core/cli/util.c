@@ -149,6 +149,8 @@ bool cli_read(const char *file, size_t max, struct bg_buf *out, struct bg_error 
     bool in = !strcmp(file, "-");
     if (!in && (fd = open(file, O_RDONLY | O_CLOEXEC)) < 0)
         return bg_fail(err, BG_ERR_USAGE, errno, "%s", file);
+    if (in && isatty(STDIN_FILENO))
+        cli_note("reading from the terminal; Ctrl-D on an empty line ends it");
     for (;;) {
         char chunk[16384];
         ssize_t n = read(in ? STDIN_FILENO : fd, chunk, sizeof chunk);

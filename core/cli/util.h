@@ -73,7 +73,8 @@ BG_CHECK cJSON *cli_ask(enum bg_role role, const char *name, bool start, const c
 
 /* ---- output ---- */
 
-/* Everything to stdout; a reader that left ends the program quietly with 130. Frees b. */
+/* Everything to stdout; a reader that left ends the program quietly with 130, any
+ * other trouble with a message and 1. Frees b. */
 void cli_out(struct bg_buf *b);
 void cli_buf(struct bg_buf *b);
 /* Pretty JSON and a line break, ASCII only: harmless on a terminal, the same value. */
@@ -84,6 +85,7 @@ bool cli_color(int fd); /* a terminal, and NO_COLOR unset */
 struct cli_table {
     size_t cols, rows;
     char **cells;
+    int last_max; /* columns the last cell of a row may take; 0: any */
 };
 void cli_table_init(struct cli_table *t, const char *const *heads); /* NULL-terminated */
 /* Untrusted text is fine; missing cells (NULL) show as "-". Exactly the table's columns. */

@@ -158,7 +158,7 @@ static char **code_argv(struct bg_server *s, const struct bg_session *ses,
     const struct bg_language *l = bg_config_language(s->config, b->language);
     const struct bg_spec *sp = bg_session_spec(ses);
     if (!l) {
-        bg_fail(err, BG_ERR_LANGUAGE, 0, "no language \"%s\" in the configuration",
+        bg_fail(err, BG_ERR_LANGUAGE, 0, "no language \"%s\"; see: boxgate config show",
                 b->language);
         return NULL;
     }
@@ -265,7 +265,9 @@ static void open_session(struct job *j, struct bg_request *r, const char *profil
     const struct bg_profile *p = bg_config_profile(s->config, name);
     if (!p || !p->agents) {
         bg_fail(&err, BG_ERR_NOT_FOUND, 0,
-                p ? "profile \"%s\" is not open to agents" : "no profile \"%s\"", name);
+                p ? "profile \"%s\" is not open to agents"
+                  : "no profile \"%s\"; see: boxgate config show",
+                name);
         bg_request_prepared(r, NULL, &err);
         return;
     }
@@ -284,11 +286,14 @@ static void prepare(void *data, struct bg_request *r)
     const struct bg_body *b = bg_request_body(r);
     const char *run_id = j->run_id;
     struct bg_session *ses = NULL;
+    struct bg_error err = {0};
     if (!s->provider_known)
         return; /* runner_provider_known comes back to it */
     if (!s->provider_ready) {
         const char *why = s->ops->report(s->provider)->why_not;
-        fail_request(r, BG_ERR_UNAVAILABLE, why ? why : "the provider is not available");
+        bg_fail(&err, BG_ERR_UNAVAILABLE, 0, "%s; see: boxgate doctor",
+                why ? why : "the provider is not available");
+        bg_request_prepared(r, NULL, &err);
         return;
     }
     if (b->session)
@@ -306,7 +311,10 @@ static void prepare(void *data, struct bg_request *r)
     }
     /* Only `boxgate run --session ID` opens an unknown id (contract.md 1). */
     if (b->session && (b->kind != BG_REQ_RUN_CODE || run_id)) {
-        fail_request(r, BG_ERR_NOT_FOUND, "no such session");
+        bg_fail(&err, BG_ERR_NOT_FOUND, 0,
+                "no session \"%s\"; open it first: boxgate session create --id %s",
+                b->session, b->session);
+        bg_request_prepared(r, NULL, &err);
         return;
     }
     j->open_id = bg_xstrdup(b->session);

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -173,6 +174,20 @@ static bool listen_both(struct bg_server *s, struct bg_error *err)
 
 /* ---- start ---- */
 
+/* The holder wrote its runtime folder into the lock: who looks into another one (another
+ * XDG_RUNTIME_DIR or TMPDIR than at the start) has to be told where the server is. */
+static bool lock_held(struct bg_server *s, struct bg_error *err)
+{
+    char where[PATH_MAX] = "";
+    ssize_t n = pread(s->lock_fd, where, sizeof where - 1, 0);
+    bool elsewhere = n > 0 && strcmp(where, s->paths->runtime) != 0;
+    return bg_fail(
+        err, BG_ERR_CONFLICT, 0, "another server already serves %s%s%s%s", s->paths->state,
+        elsewhere ? "; its sockets are in " : "; see: boxgate server status",
+        elsewhere ? where : "",
+        elsewhere ? ": use the XDG_RUNTIME_DIR or TMPDIR it was started with" : "");
+}
+
 /* One server per state folder; the lock lives as long as the process. */
 static bool take_lock(struct bg_server *s, struct bg_error *err)
 {
@@ -181,9 +196,11 @@ static bool take_lock(struct bg_server *s, struct bg_error *err)
     if (s->lock_fd < 0)
         return bg_fail(err, BG_ERR_IO, errno, "open %s", path);
     if (flock(s->lock_fd, LOCK_EX | LOCK_NB))
-        return bg_fail(err, BG_ERR_CONFLICT, 0,
-                       "another server already serves %s; see: boxgate server status",
-                       s->paths->state);
+        return lock_held(s, err);
+    /* Only a help for people: a full disk is no reason not to start. */
+    if (ftruncate(s->lock_fd, 0) ||
+        pwrite(s->lock_fd, s->paths->runtime, strlen(s->paths->runtime), 0) < 0)
+        bg_log(s->log, BG_LOG_WARN, "cannot write %s", path);
     return true;
 }
 

@@ -78,6 +78,7 @@ def init_shows_writes_and_never_overwrites():
         has(r.text, "local      available")
         has(r.text, "enforces: ")
         has(r.text, "container  ")
+        has(r.why, "next: boxgate opens the console")
         eq(os.stat(h.config_file).st_mode & 0o777, 0o600)
         with open(h.config_file) as f:
             before = f.read()
@@ -86,7 +87,8 @@ def init_shows_writes_and_never_overwrites():
         has(r.why, "--force")
         with open(h.config_file) as f:
             eq(f.read(), before)
-        h.ok("init", "--provider", "container", "--endpoint", "unix:///nowhere.sock", "--force")
+        r = h.ok("init", "--provider", "container", "--endpoint", "unix:///nowhere.sock", "--force")
+        has(r.why, "not available now")
         text = h.ok("config", "show").text
         has(text, "provider: container")
         has(text, "unix:///nowhere.sock")
@@ -116,6 +118,7 @@ def init_asks_on_a_terminal():
             rc = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             os.close(fd)
             eq(rc, 0 if chosen else 2, out)
+            assert (b"one of the two words" in out) == (answer != b"\x04"), out
             eq(os.path.exists(h.config_file), True if chosen else False, out)
             if chosen:
                 os.unlink(h.config_file)
@@ -224,6 +227,46 @@ def the_version():
         with open(os.path.join(lib.SRC, "core/base/values.h")) as f:
             version = re.search(r'BG_VERSION "(.*)"', f.read()).group(1)
         eq(h.ok("--version").text, f"boxgate {version}\n")
+
+
+@test
+def two_runtime_folders_of_one_state_folder_are_named():
+    with Home(config="") as h:
+        env = {k: v for k, v in h.env.items() if k != "BOXGATE_HOME"}
+        here, there = (dict(env, XDG_RUNTIME_DIR=os.path.join(h.tmp, d)) for d in ("a", "b"))
+        for e in (here, there):
+            os.mkdir(e["XDG_RUNTIME_DIR"], 0o700)
+        h.ok("init", "--provider", "local", env=here)
+        h.ok("server", env=here)
+        try:
+            r = h.cmd("server", env=there)
+            eq(r.rc, 1, r)
+            has(r.why, "its sockets are in " + os.path.join(here["XDG_RUNTIME_DIR"], "boxgate"))
+        finally:
+            h.ok("server", "stop", "--force", env=here)
+
+
+@test
+def the_newest_records_fit_a_line_a_person_reads():
+    with Home() as h:
+        a = h.run("print(1)")
+        h.approve(h.pending())
+        eq(a.wait().rc, 0)
+        text = h.ok("audit", "tail").text
+        has(text, " spec={...}")
+        assert max(len(x) for x in text.splitlines()) < 600, text
+        for word in text.split():
+            assert len(word) < 120, word
+        row = [x for x in json.loads(h.ok("audit", "tail", "--json").out) if x["event"] == "sandbox.create"][0]
+        eq(row["spec"]["network"], "none")
+
+
+@test
+def a_full_disk_is_no_silence():
+    with Home() as h, open("/dev/full", "wb") as full:
+        p = subprocess.run([BIN, "config", "show"], env=h.env, stdout=full, stderr=subprocess.PIPE)
+        eq(p.returncode, 1, p)
+        has(p.stderr.decode(), "boxgate: cannot write to standard output: No space left on device")
 
 
 @test

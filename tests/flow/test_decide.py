@@ -81,12 +81,16 @@ def u202e_is_high_shown_escaped_and_not_approved_without_its_name():
     has(shown.text, "HIGH")
     has(shown.text, "risk: bidi")
     assert "\u202e" not in shown.text
-    assert "\u202e" not in H.ok("pending").text
+    table = H.ok("pending").text
+    assert "\u202e" not in table
+    has(table, "\\u{202e}")
+    assert "\\x5c" not in table, "rendered twice"
     for json_out in (H.ok("pending", "--json"), H.ok("show", str(row["id"]), "--json")):
         assert "\u202e" not in json_out.text
         json.loads(json_out.out)
     r = H.cmd("approve", str(row["id"]), "--sha", row["sha256"])
     eq(r.rc, 7, r)
+    has(r.why, "not acknowledged: bidi\n")
     has(r.why, "--ack bidi")
     eq(H.cmd("approve", str(row["id"]), "--sha", row["sha256"], "--ack", "ansi").rc, 7)
     eq(H.cmd("approve", str(row["id"]), "--sha", row["sha256"], "--ack", "nosuch").rc, 2)
