@@ -157,13 +157,26 @@ bool bg_request_attach(struct bg_approvals *q, uint64_t id, const char *sha256,
     return true;
 }
 
+/* Of the identical requests that share r's run, does another one still have a waiter? */
+static bool others_wait(const struct bg_request *r)
+{
+    const struct bg_request *top = r->lead ? r->lead : r;
+    bool any = top != r && top->n_waiters;
+    for (const struct bg_request *f = top->followers; f; f = f->sibling)
+        any |= f != r && f->n_waiters;
+    return any;
+}
+
 bool bg_request_cancel(struct bg_approvals *q, uint64_t id, const char *sha256,
                        uint32_t uid, struct bg_error *err)
 {
     struct bg_request *r = find_own(q, id, sha256, uid, err);
     if (!r)
         return false;
-    if (r->state == BG_RS_RUNNING)
+    if (r->state == BG_RS_RUNNING && others_wait(r)) {
+        r->n_waiters = 0; /* only this one goes; what runs is the others' too */
+        q->ev.changed(q->data, r->lead ? r->lead : r);
+    } else if (r->state == BG_RS_RUNNING)
         q->ev.kill(q->data, r->lead ? r->lead : r);
     else if (!bg_request_state_final(r->state))
         bg_request_end(r, BG_RE_CANCEL, "cancelled by the requester", NULL, NULL, NULL,

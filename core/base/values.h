@@ -68,6 +68,8 @@
 #define BG_CFG_POOL_MAX 64
 #define BG_CFG_DAYS_MAX 36500
 #define BG_POLICY_RULES_MAX 1024
+#define BG_PROJECT_TEXTS \
+    16 /* codeContains of a project's file: each is a search of the code */
 #define BG_POLICY_USES_MAX 1000000000
 
 /* approvals */

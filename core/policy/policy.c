@@ -193,6 +193,13 @@ void bg_policy_exec_lists(struct bg_policy *p, char *const *allowed, char *const
 bool bg_policy_tighten(struct bg_policy *p, const struct bg_policy *project,
                        struct bg_error *err)
 {
+    size_t texts = 0;
+    for (size_t i = 0; i < project->n_rules; i++)
+        texts += project->rules[i].n_texts;
+    if (texts > BG_PROJECT_TEXTS)
+        return bg_fail(err, BG_ERR_POLICY, 0,
+                       "`codeContains` has %zu texts in all; a project may have %d", texts,
+                       BG_PROJECT_TEXTS);
     for (size_t i = 0; i < project->n_rules; i++)
         if (project->rules[i].decision == BG_DECIDE_ALLOW)
             return bg_fail(err, BG_ERR_POLICY, 0,

@@ -86,8 +86,11 @@ void waiters_changed(struct bg_server *s, struct bg_request *r)
         return;
     for (struct waiter *w = s->waiters, *next; w; w = next) {
         next = w->next;
-        if (w->request == bg_request_id(r) && !w->timer)
-            waiter_answer(w, r);
+        /* One that was merged into r has a number of its own. */
+        struct bg_request *own =
+            w->timer ? NULL : bg_approvals_get(s->approvals, w->request);
+        if (own && bg_request_state(own) >= BG_RS_PENDING)
+            waiter_answer(w, own);
     }
 }
 

@@ -11,7 +11,7 @@ import struct
 import time
 
 import lib
-from lib import Agent, Home, RpcError, eq, has, test, wait_for
+from lib import Agent, Home, Rpc, RpcError, eq, has, test, wait_for
 
 H = Home().start()
 BODY = {"code": "print(1)", "language": "python"}
@@ -219,6 +219,35 @@ def call_ids_of_another_run_are_not_had():
 
 
 @test
+def who_leaves_a_shared_run_does_not_end_it_for_the_others():
+    body = {"code": "import time\ntime.sleep(0.7)\nprint('kept')", "language": "python"}
+    with H.rpc("agent") as a, H.rpc("agent") as b:
+        home = submit(a, session="shared")
+        x, y = submit(a, session="shared", body=body), submit(b, session="shared", body=body)
+        assert x["approvalId"] != y["approvalId"] and x["sha256"] == y["sha256"]
+        eq(H.approve(row_of(x)).rc, 0)
+        wait_for("the start", lambda: H.audit("request.started", id=x["approvalId"]))
+        cancel(b, y)
+        res = a.call("request.wait", approvalId=x["approvalId"], sha256=x["sha256"], waitMs=10000)
+        eq((res["state"], res["result"]["stdout"]), ("done", "kept\n"))
+        cancel(a, home)
+
+
+@test
+def whoever_joined_a_request_may_not_decide_it():
+    with H.rpc("agent") as a, Rpc(os.path.join(H.runtime, "agent.sock"), "agent") as me, H.rpc() as o:
+        home = submit(a, session="kin")
+        x, y = (submit(c, session="kin", body={"code": "2", "language": "python"}) for c in (a, me))
+        eq(x["sha256"], y["sha256"])
+        for ref in (x, y):
+            e, _ = o.refused("approval.decide", id=ref["approvalId"], sha256=x["sha256"], decision="approve")
+            eq(e and e.code, -32013)
+        cancel(me, y)
+        eq(o.call("approval.decide", id=x["approvalId"], sha256=x["sha256"], decision="deny")["state"], "denied")
+        cancel(a, home)
+
+
+@test
 def a_projects_file_is_read_through_no_link():
     secret = H.file("secret", b"hunter2: 1\n")
     for i, make in enumerate((lambda f: os.symlink(secret, f), os.mkfifo, lambda f: os.symlink("/dev/zero", f),
@@ -230,6 +259,22 @@ def a_projects_file_is_read_through_no_link():
         eq(a.rc, 125)
         assert b"hunter2" not in a.err, a
         has(a.why, "no regular file")
+
+
+@test
+def a_projects_file_can_not_hold_the_server():
+    d = os.path.join(H.tmp, "searching")
+    os.mkdir(d)
+    code = b"#" + b"a" * 1000000
+    for n in (16, 15000):
+        words = [f"aaaa{i}b" for i in range(n)]
+        rules = [f"{{id: r{i}, decision: ask, codeContains: [{','.join(words[i:i + 250])}]}}" for i in range(0, n, 250)]
+        with open(os.path.join(d, ".boxgate.yaml"), "w") as f:
+            f.write("rules: [" + ",\n".join(rules) + "]\n")
+        began = time.monotonic()
+        a = Agent(H, ["sh", "-c", f"cd {d} && exec {lib.BIN} run --lang python --no-wait"], code).wait()
+        has(a.why, "nobody is there" if n == 16 else "15000 texts")
+        assert time.monotonic() - began < 3 * lib.SLOW
 
 
 @test
