@@ -63,7 +63,7 @@ TUI_LIBS    := $(shell $(PKG_CONFIG) --libs $(TUI_PKGS) 2>/dev/null)
 
 GUEST_SRC := $(wildcard core/guest/guest*.c)
 CLI_SRC   := $(wildcard core/cli/*.c core/mcp/*.c)
-CORE_SRC  := $(filter-out $(GUEST_SRC) $(CLI_SRC),$(wildcard core/*.c core/*/*.c))
+CORE_SRC  := $(filter-out $(GUEST_SRC) $(CLI_SRC),$(wildcard core/*.c core/*/*.c core/*/*/*.c))
 WIZ_SRC   := $(wildcard wizard/*.c)
 TUI_SRC   := $(filter-out tui/main.c,$(wildcard tui/*.c tui/*/*.c))
 UNIT_SRC  := $(wildcard tests/unit/*/test_*.c)

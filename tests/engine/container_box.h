@@ -7,7 +7,7 @@
 
 #include <signal.h>
 
-#include "core/provider/container_internal.h"
+#include "core/provider/container/container.h"
 #include "tests/unit/provider/box.h"
 
 enum {

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "core/provider/local_internal.h"
+#include "core/provider/local/local.h"
 #include "tests/unit/provider/box.h"
 
 enum {

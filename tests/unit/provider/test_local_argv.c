@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "core/provider/local_internal.h"
+#include "core/provider/local/local.h"
 #include "tests/test.h"
 
 static char tree[64];

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 
 #include "core/base/clock.h"
-#include "core/provider/local_internal.h"
+#include "core/provider/local/local.h"
 #include "tests/test.h"
 
 static char tree[64];

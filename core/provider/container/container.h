@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The container provider's parts, shared between its own sources only. container_spec.c is
+ * The container provider's parts, shared between its own sources only. spec.c is
  * pure: what is asked of the engine, and whether what it made is that. The rest drives
- * core/engine: images (container_image.c), one sandbox's life (container_sandbox.c), what
- * can be done with it (container_use.c), sweeping (container_sweep.c).
+ * core/engine: images (image.c), one sandbox's life (sandbox.c), what
+ * can be done with it (use.c), sweeping (sweep.c).
  */
 #pragma once
 
@@ -18,7 +18,7 @@
 #define LABEL_INSTANCE "boxgate.instance"
 #define LABEL_REF "boxgate.ref"
 
-/* ---- container_spec.c, pure ---- */
+/* ---- spec.c, pure ---- */
 
 /* This machine's architecture as engines name it ("amd64"); "" = one we don't know. */
 const char *container_arch(void);
@@ -45,7 +45,7 @@ const char *container_mismatch(const struct bg_container_info *i,
                                const struct container_make *m, char ***not_enforced);
 int64_t container_pids_limit(const struct bg_limits *l); /* asked + ours */
 
-/* ---- container_proc.c: what the kernel says about the first process ---- */
+/* ---- proc.c: what the kernel says about the first process ---- */
 /* The name of the first thing that is not as the spec wants it, or NULL. */
 const char *container_proc_mismatch(pid_t pid, const struct bg_spec *spec, bool rootless);
 /* Appends the limits that are not in force. */
@@ -85,7 +85,7 @@ struct container {
 /* container.c */
 BG_CHECK bool container_guest_copy(struct container *p, struct bg_error *err);
 
-/* container_image.c */
+/* image.c */
 void container_prepare(struct bg_provider *bp, struct bg_spec *spec,
                        bg_progress_fn progress, bg_prepare_fn done, void *data);
 void container_cancel_prepare(struct bg_provider *bp, void *data);
@@ -96,14 +96,14 @@ const struct container_image *container_image_find(const struct container *p,
                                                    const char *id);
 void container_images_free(struct container *p);
 
-/* container_sandbox.c */
+/* sandbox.c */
 enum container_state {
     CONTAINER_CREATING,
     CONTAINER_LIVE,
     CONTAINER_LOST,
     CONTAINER_ENDING,
 };
-struct look; /* an inspect for the session, container_use.c */
+struct look; /* an inspect for the session, use.c */
 struct container_sandbox {
     struct bg_sandbox base; /* first: the two are cast */
     struct container *p;
@@ -145,7 +145,7 @@ void container_events_broken(struct container *p);
 /* At close: what is still being cleaned up is left to the next sweep. */
 void container_sandboxes_drop(struct container *p);
 
-/* container_use.c */
+/* use.c */
 void container_inspect(struct bg_sandbox *sb, const struct bg_spec *spec, bg_done_fn done,
                        void *data);
 void container_looks_end(struct container_sandbox *s, const struct bg_error *err);
@@ -157,7 +157,7 @@ void container_stats(struct bg_sandbox *sb,
                      void *data);
 char *const *container_base_env(const struct bg_sandbox *sb);
 
-/* container_sweep.c */
+/* sweep.c */
 void container_sweep(struct bg_provider *bp, bool foreign, bool dry_run,
                      void (*done)(void *data, char *const *names,
                                   const struct bg_error *err),

@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 
-#include "core/provider/local_internal.h"
+#include "core/provider/local/local.h"
 
 enum { RECORD_MAX = 16384 };
 

@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include "core/provider/local_internal.h"
+#include "core/provider/local/local.h"
 
 int local_data_fd(const char *name, const void *p, size_t n, struct bg_error *err)
 {

@@ -5,7 +5,7 @@
  */
 #include <sys/stat.h>
 
-#include "core/provider/container_internal.h"
+#include "core/provider/container/container.h"
 
 /* ---- opening ---- */
 

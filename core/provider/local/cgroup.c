@@ -3,14 +3,14 @@
  * One sandbox's cgroups: made below the server's own, limits set, joined by the child
  * before it executes anything, read back after start, emptied and removed at the end. v1,
  * v2 and a systemd scope differ in file names only; where the folders lie is
- * local_cgroup_find.c's work.
+ * cgroup_find.c's work.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/stat.h>
 
-#include "core/provider/local_internal.h"
+#include "core/provider/local/local.h"
 
 enum { CPU_PERIOD_US = 100000, CPU_QUOTA_MIN_US = 1000 };
 static const char *const ctl_names[LOCAL_CTL_COUNT] = {"memory", "pids", "cpu"};

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "core/provider/local_internal.h"
+#include "core/provider/local/local.h"
 
 enum { FD_PARK = 64 }; /* above every descriptor number the child is given */
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "core/base/digest.h"
-#include "core/provider/container_internal.h"
+#include "core/provider/container/container.h"
 
 enum { LOOKS_AT_ONCE = 8, PROBE_NAME_BYTES = 6 };
 #define PATH_DEFAULT "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

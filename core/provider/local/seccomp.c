@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "core/provider/local_internal.h"
+#include "core/provider/local/local.h"
 
 /* Space-separated, by theme. Names that this libseccomp or this machine lacks are skipped.
  */

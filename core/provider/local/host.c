@@ -6,7 +6,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
-#include "core/provider/local_internal.h"
+#include "core/provider/local/local.h"
 
 char *local_find_program(const char *root_dir, const char *name)
 {

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 
 #include "core/base/clock.h"
-#include "core/provider/local_internal.h"
+#include "core/provider/local/local.h"
 
 enum { STDERR_MAX = 4096, INFO_MAX = 4096, END_STEP_MS = 2 };
 

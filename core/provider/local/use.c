@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Using a live sandbox: that it is still the one that was approved, commands, figures. */
-#include "core/provider/local_internal.h"
+#include "core/provider/local/local.h"
 
 struct answer {
     bg_done_fn done;

@@ -19,7 +19,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/digest.h"
-#include "core/provider/container_internal.h"
+#include "core/provider/container/container.h"
 
 enum { LINK_ID = 16, TOKEN_BYTES = 32, NAME_RETRY_MS = 200 };
 

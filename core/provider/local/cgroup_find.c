@@ -9,7 +9,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "core/provider/local_internal.h"
+#include "core/provider/local/local.h"
 
 static const char *const ctl_names[LOCAL_CTL_COUNT] = {"memory", "pids", "cpu"};
 

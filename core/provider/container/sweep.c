@@ -7,7 +7,7 @@
 #include <dirent.h>
 #include <stdio.h>
 
-#include "core/provider/container_internal.h"
+#include "core/provider/container/container.h"
 
 struct sweep {
     struct container *p;

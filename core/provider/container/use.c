@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What is done with a live container: the binding before each start, commands, numbers. */
-#include "core/provider/container_internal.h"
+#include "core/provider/container/container.h"
 
 /* One check for the session; in the sandbox's list while the engine is asked. */
 struct look {

@@ -12,7 +12,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#include "core/provider/local_internal.h"
+#include "core/provider/local/local.h"
 
 /* Whose uid a process has. One that ended and waits to be looked at has none any more (its
  * parent may never look); with threads left it has not ended. */

@@ -13,7 +13,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/digest.h"
-#include "core/provider/container_internal.h"
+#include "core/provider/container/container.h"
 
 enum { NAME_FOLDED = 30, NAME_HASH = 4, ENTRY_MODE_SHARED = 01777 };
 

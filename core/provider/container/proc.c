@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "core/provider/container_internal.h"
-#include "core/provider/local_internal.h"
+#include "core/provider/container/container.h"
+#include "core/provider/local/local.h"
 
 enum { STATUS_MAX = 16384 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The provider `local`: bubblewrap on this machine. Here: opening with its trial run, what
- * a spec may ask of it, sweeping, closing. One sandbox's life is in local_sandbox.c.
+ * a spec may ask of it, sweeping, closing. One sandbox's life is in sandbox.c.
  */
-#include "core/provider/local_internal.h"
+#include "core/provider/local/local.h"
 
 enum { TRIAL_ID_BYTES = 8 };
 

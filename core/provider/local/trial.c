@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 
-#include "core/provider/local_internal.h"
+#include "core/provider/local/local.h"
 
 enum { SYSCTL_MAX = 32, VERSION_MAX = 64 };
 

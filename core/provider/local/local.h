@@ -2,7 +2,7 @@
 /*
  * The local provider's parts, shared between its own sources only: the argv builder and the
  * advice on failures are pure; seccomp, cgroups, uids, records and the spawn can each be
- * tried alone; local_sandbox.c and local.c put them together.
+ * tried alone; sandbox.c and local.c put them together.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #include "core/base/values.h"
 #include "core/provider/provider.h"
 
-/* ---- what the host has (local_host.c) ---- */
+/* ---- what the host has (host.c) ---- */
 struct local_host {
     bool root;         /* effective uid 0: one uid per sandbox through setpriv */
     char *bwrap;       /* absolute, or NULL */
@@ -46,7 +46,7 @@ void local_plan_init(struct local_plan *p, const struct bg_spec *spec);
 void local_plan_default(struct local_plan *p); /* for the trial run */
 void local_plan_clear(struct local_plan *p);
 
-/* ---- argv (local_argv.c), pure ---- */
+/* ---- argv (argv.c), pure ---- */
 /* Descriptor numbers in the child. */
 enum local_fd {
     LOCAL_FD_GUEST = 3,
@@ -68,7 +68,7 @@ struct local_argv_in {
 };
 char **local_argv(const struct local_argv_in *in);
 
-/* ---- seccomp (local_seccomp.c) ---- */
+/* ---- seccomp (seccomp.c) ---- */
 enum local_filter {
     LOCAL_FILTER_CALLS, /* which system calls exist at all */
     LOCAL_FILTER_ARGS,  /* which arguments of those are refused */
@@ -77,7 +77,7 @@ enum local_filter {
 /* The compiled filter in a sealed memfd; -1 on failure. The caller closes it. */
 BG_CHECK int local_seccomp_fd(enum local_filter f, struct bg_error *err);
 
-/* ---- read-only data for bwrap (local_data.c) ---- */
+/* ---- read-only data for bwrap (data.c) ---- */
 /* A sealed memfd with these bytes. */
 BG_CHECK int local_data_fd(const char *name, const void *p, size_t n, struct bg_error *err);
 /* A new description of the same bytes, read from the start (bwrap reads to the end). */
@@ -90,7 +90,7 @@ const char *local_etc_group(void);
 const char *local_etc_hosts(void);
 const char *local_etc_nsswitch(bool network_host);
 
-/* ---- cgroups (local_cgroup.c) ---- */
+/* ---- cgroups (cgroup.c) ---- */
 enum local_ctl { LOCAL_CTL_MEMORY, LOCAL_CTL_PIDS, LOCAL_CTL_CPU, LOCAL_CTL_COUNT };
 enum local_cg_mode { LOCAL_CG_NONE, LOCAL_CG_V1, LOCAL_CG_V2, LOCAL_CG_SCOPE };
 struct local_cgroups {
@@ -136,7 +136,7 @@ bool local_cgroup_remove(const struct local_cgroup *g);
 void local_cgroup_clear(struct local_cgroup *g);
 int64_t local_pids_limit(const struct bg_limits *l); /* asked + ours, or BG_UNLIMITED */
 
-/* ---- processes (local_spawn.c) ---- */
+/* ---- processes (spawn.c) ---- */
 struct local_spawn {
     char *const *argv; /* argv[0] absolute */
     char *const *env;
@@ -161,7 +161,7 @@ void local_kill_children(pid_t pid);
  * now. */
 void local_kill_session(pid_t leader, uint64_t leader_start);
 
-/* ---- uids (local_uid.c): one per live sandbox, over all servers of this machine ---- */
+/* ---- uids (uid.c): one per live sandbox, over all servers of this machine ---- */
 struct local_uid {
     uint32_t uid;
     int fd; /* the lock */
@@ -172,7 +172,7 @@ BG_CHECK bool local_uid_take(struct local_uid *u, const char *dir, uint32_t base
                              struct bg_error *err);
 void local_uid_release(struct local_uid *u);
 
-/* ---- records (local_record.c): what a dead server's successor must find ---- */
+/* ---- records (record.c): what a dead server's successor must find ---- */
 struct local_record {
     char *ref;
     char *link;  /* the outer link folder */
@@ -210,7 +210,7 @@ void local_sweep_clear(struct local_sweep *s);
 #define LOCAL_LINK_PREFIX "boxgate-link-"
 #define LOCAL_GROUP_PREFIX "boxgate-"
 
-/* ---- the trial run and its advice (local_trial.c) ---- */
+/* ---- the trial run and its advice (trial.c) ---- */
 struct local_trial_facts {
     const struct local_host *host;
     bool guest_found;

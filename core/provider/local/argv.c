@@ -4,7 +4,7 @@
  * can hold it; whatever the host decides comes in as struct local_host.
  */
 #include "core/guest/protocol.h"
-#include "core/provider/local_internal.h"
+#include "core/provider/local/local.h"
 
 /* ---- plans ---- */
 

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "core/base/clock.h"
-#include "core/provider/local_internal.h"
+#include "core/provider/local/local.h"
 
 static bool is_live(const struct local_sweep *s, const char *name)
 {
