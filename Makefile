@@ -89,7 +89,7 @@ FUZZ     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
 BENCH    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(BENCH_SRC))
 HEADLESS := $(BUILD)/tests/headless
 # The program once more, with crash points: only the files that have some are compiled again.
-FAULT_OBJ := $(patsubst %.c,$(BUILD)/crash/%.o,$(shell grep -l 'base/fault\.h' core/*/*.c))
+FAULT_OBJ := $(patsubst %.c,$(BUILD)/crash/%.o,$(shell grep -l 'base/fault\.h' core/*/*.c core/*/*/*.c))
 FAULTBIN  := $(BUILD)/boxgate-fault
 
 .DEFAULT_GOAL := all

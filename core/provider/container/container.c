@@ -3,9 +3,9 @@
  * The provider `container`: Docker or Podman through the Engine API. Here: opening (which
  * engine, what it can enforce), our copy of the guest that the engine mounts, closing.
  */
-#include <sys/stat.h>
-
 #include "core/provider/container/container.h"
+
+#include <sys/stat.h>
 
 /* ---- opening ---- */
 
