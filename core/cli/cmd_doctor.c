@@ -4,8 +4,10 @@
  * Changes nothing but the runtime folder, which the trial runs need.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/utsname.h>
 
 #include "core/base/values.h"
@@ -18,6 +20,11 @@
     "but not forced on a program that runs as you outside a sandbox. The real boundary "  \
     "is "                                                                                 \
     "a separate uid for the server, or an agent that has nothing but a mounted agent.sock"
+
+#define CGROUP_REMEDY                                                                     \
+    "limits need cgroups that can be written: a server of root, or a systemd login "      \
+    "(version 2, systemd-run --user works); limits.strictLimits: true refuses instead"
+#define STATE_ROOM_MIB 64 /* less is told: a few thousand records */
 
 enum status { OK, NOTE, WARN, FAIL };
 static const char *const status_names[] = {"ok", "note", "warn", "fail"};
@@ -65,13 +72,31 @@ static void check_versions(struct doctor *d)
             err.msg);
 }
 
+/* A folder that is not there yet: can it be made? Asked of what it would be made in. */
+static void check_missing(struct doctor *d, const char *name, const char *path)
+{
+    bg_autofree char *up = bg_xstrdup(path);
+    char *slash;
+    do {
+        slash = strrchr(up, '/');
+        slash[slash == up] = '\0';
+    } while (slash != up && access(up, F_OK) && errno == ENOENT);
+    if (access(up, W_OK | X_OK))
+        add(d, FAIL, name, "choose another place with BOXGATE_HOME",
+            "%s can't be made: %s: %s", path, up, strerror(errno));
+    else
+        add(d, NOTE, name, NULL, "%s: not there yet, made when needed", path);
+}
+
 static void check_folder(struct doctor *d, const char *name, const char *path)
 {
     struct stat st;
     bg_autofree char *remedy = NULL;
     if (lstat(path, &st)) {
-        add(d, errno == ENOENT ? NOTE : FAIL, name, NULL, "%s: %s", path,
-            errno == ENOENT ? "not there yet, made when needed" : strerror(errno));
+        if (errno == ENOENT)
+            check_missing(d, name, path);
+        else
+            add(d, FAIL, name, NULL, "%s: %s", path, strerror(errno));
     } else if (!S_ISDIR(st.st_mode)) {
         add(d, FAIL, name, "put a folder of your own there", "%s is %s", path,
             S_ISLNK(st.st_mode) ? "a symbolic link" : "no folder");
@@ -81,9 +106,25 @@ static void check_folder(struct doctor *d, const char *name, const char *path)
     } else if (st.st_mode & 077) {
         remedy = bg_xasprintf("chmod 700 %s", path);
         add(d, FAIL, name, remedy, "%s has mode %04o", path, (unsigned)st.st_mode & 07777);
+    } else if (access(path, W_OK | X_OK)) {
+        add(d, FAIL, name, "choose another place with BOXGATE_HOME", "%s: %s", path,
+            strerror(errno));
     } else {
         add(d, OK, name, NULL, "%s", path);
     }
+}
+
+/* What can't be recorded is denied: a full disk stops everything, so it is told early. */
+static void check_room(struct doctor *d)
+{
+    struct statvfs v;
+    if (statvfs(d->paths.state, &v))
+        return;
+    uint64_t mib = (uint64_t)v.f_bavail * v.f_frsize >> 20;
+    if (mib < STATE_ROOM_MIB)
+        add(d, mib ? WARN : FAIL, "state folder", "make room on that disk",
+            "%s: %" PRIu64 " MiB are free; what can't be recorded is denied",
+            d->paths.state, mib);
 }
 
 static void check_folders(struct doctor *d)
@@ -93,6 +134,7 @@ static void check_folders(struct doctor *d)
         add(d, NOTE, "BOXGATE_HOME", NULL, "%s moves all four folders", home);
     check_folder(d, "config folder", d->paths.config);
     check_folder(d, "state folder", d->paths.state);
+    check_room(d);
     check_folder(d, "runtime folder", d->paths.runtime);
     check_folder(d, "cache folder", d->paths.cache);
 }
@@ -164,7 +206,9 @@ static void add_provider(struct doctor *d, enum bg_provider_kind kind, bool chos
     if (*on)
         add(d, OK, check, NULL, "enforces: %s", on);
     if (*off)
-        add(d, chosen ? WARN : NOTE, check, r->remedy, "does NOT enforce here: %s", off);
+        add(d, chosen ? WARN : NOTE, check,
+            kind == BG_PROVIDER_LOCAL ? CGROUP_REMEDY : r->remedy,
+            "does NOT enforce here: %s", off);
 }
 
 static void check_providers(struct doctor *d)

@@ -9,7 +9,7 @@ import re
 import subprocess
 
 import lib
-from lib import BIN, Home, eq, has, test
+from lib import BIN, Home, eq, has, need_root, test
 
 HINT = "boxgate: no provider chosen; run: boxgate init --provider local\n"
 
@@ -146,6 +146,22 @@ def doctor_says_what_is_wrong_and_what_helps():
         os.chmod(os.path.join(h.path, "config"), 0o700)
         h.ok("server")
         has(h.ok("doctor").text, "server: pid ")
+
+
+@test
+def doctor_says_that_a_disk_is_full_or_read_only():
+    need_root()
+    for options, part in (("size=1m", "MiB are free"), ("size=1m,ro", "can't be made: ")):
+        with Home(config="") as h:
+            disk = os.path.join(h.tmp, "disk")
+            os.mkdir(disk)
+            fill = "" if "ro" in options else "mkdir -m 700 state; dd if=/dev/zero of=fill bs=64k 2>/dev/null; "
+            script = f"mount -t tmpfs -o {options} none '{disk}' && cd '{disk}' && {fill} '{BIN}' doctor"
+            p = subprocess.run(["unshare", "-m", "bash", "-c", script], env=dict(h.env, BOXGATE_HOME=disk),
+                               capture_output=True, text=True)
+            eq(p.returncode, 1, p)
+            has(p.stdout, f"fail  state folder: {disk}/state")
+            has(p.stdout, part)
 
 
 @test
