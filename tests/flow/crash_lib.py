@@ -435,8 +435,9 @@ class Harness:
         for id_, lines in store.lines.items():
             for x in lines:
                 if x["event"] == "request.received" and x.get("callId"):
-                    assert x["callId"] not in by_token, f"two requests {x['callId']}"
-                    by_token[x["callId"]] = id_
+                    call = x["callId"].rpartition("/")[2]  # a run's call ids carry its run id
+                    assert call not in by_token, f"two requests {call}"
+                    by_token[call] = id_
             if "request.claimed" in store.events[id_]:
                 assert store.decision(id_) == "approve", f"request {id_} was claimed without an approval"
             if "request.started" in store.events[id_]:

@@ -18,7 +18,7 @@ core/guest/channel.c base/x.h     core/guest/channel.c loop/x.h     core/guest/c
 core/guest/guest.c guest/protocol.h  core/config/a.c base/x.h       core/provider/a.c engine/x.h
 core/provider/a.c guest/channel.h core/provider/a.c net/x.h         core/provider/a.c config/x.h
 core/session/a.c provider/x.h     core/session/a.c base/x.h         core/session/a.c config/x.h
-core/policy/a.c base/x.h          core/policy/a.c config/x.h        core/audit/a.c base/x.h
+core/policy/a.c base/x.h          core/audit/a.c base/x.h
 core/audit/a.c loop/x.h           core/approval/a.c policy/x.h      core/approval/a.c audit/x.h
 core/image/a.c engine/x.h         core/rpc/a.c loop/x.h             core/api.c session/x.h
 core/api.c approval/x.h           core/api.c image/x.h              core/server/a.c session/x.h
@@ -34,7 +34,7 @@ core/guest/guest.c base/x.h       core/guest/guest.c guest/channel.h  core/guest
 core/guest/channel.c net/x.h      core/guest/channel.c config/x.h   core/provider/a.c session/x.h
 core/provider/a.c policy/x.h      core/session/a.c approval/x.h     core/session/a.c server/x.h
 core/policy/a.c provider/x.h      core/policy/a.c loop/x.h          core/policy/a.c session/x.h
-core/audit/a.c approval/x.h       core/audit/a.c config/x.h         core/approval/a.c session/x.h
+core/policy/a.c config/x.h        core/audit/a.c approval/x.h       core/audit/a.c config/x.h         core/approval/a.c session/x.h
 core/approval/a.c provider/x.h    core/image/a.c session/x.h        core/rpc/a.c approval/x.h
 core/rpc/a.c server/x.h           core/api.c rpc/x.h                core/api.c server/x.h
 core/server/a.c client/x.h        core/server/a.c cli/x.h           core/client/a.c server/x.h
