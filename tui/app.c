@@ -13,6 +13,7 @@
 #include "core/base/mem.h"
 #include "core/base/values.h"
 #include "tui/app_priv.h"
+#include "tui/gate.h"
 
 #define FRAME_MS 33
 
@@ -216,10 +217,11 @@ void app_connected(struct app *a, const cJSON *hello)
     const cJSON *arm = cJSON_GetObjectItemCaseSensitive(hello, "armMs");
     int64_t server = cJSON_IsString(t) ? bg_time_parse(t->valuestring) : -1;
     a->clock_offset = server < 0 ? 0 : server - a->o.wall();
-    a->arm_ms = cJSON_IsNumber(arm) && arm->valuedouble >= 0 ? (int64_t)arm->valuedouble
-                                                             : BG_ARM_MS;
-    if (a->was_online)
+    a->arm_ms = gate_arm_ms(cJSON_IsNumber(arm) ? arm->valuedouble : -1);
+    if (a->was_online) {
         app_say(a, 1, "connected again");
+        model_reconnected(&a->model);
+    }
     a->online = a->was_online = true;
     provider_words(a, cJSON_GetObjectItemCaseSensitive(hello, "provider"));
     subscribe(a);

@@ -11,9 +11,26 @@ void gate_front(struct gate *g, int64_t now_ms)
     g->discarded = 0;
 }
 
+void gate_followed(struct gate *g, int64_t now_ms)
+{
+    g->hold_ms = now_ms + 2 * g->arm_ms;
+}
+
+void gate_pressed(struct gate *g, int64_t now_ms)
+{
+    g->discarded++;
+    g->front_ms = now_ms;
+}
+
+int64_t gate_arm_ms(double said)
+{
+    return said >= 0 && said <= BG_CFG_MS_MAX ? (int64_t)said : BG_ARM_MS;
+}
+
 int64_t gate_arming(const struct gate *g, int64_t now_ms)
 {
-    int64_t left = g->front_ms + g->arm_ms - now_ms;
+    int64_t armed = g->front_ms + g->arm_ms;
+    int64_t left = (armed > g->hold_ms ? armed : g->hold_ms) - now_ms;
     return left > 0 ? left : 0;
 }
 

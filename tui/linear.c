@@ -108,6 +108,12 @@ static void help(void)
     say("quit             leave; nothing is decided by leaving");
 }
 
+static void stop(struct linear *l, int code)
+{
+    l->done = true;
+    l->code = code;
+}
+
 /* ---- showing ---- */
 
 static void page(struct linear *l)
@@ -121,6 +127,12 @@ static void page(struct linear *l)
         fwrite(p, 1, n, stdout);
         putchar('\n');
         l->at += n + 1;
+    }
+    /* What did not get out was seen by nobody. */
+    if (fflush(stdout) || ferror(stdout)) {
+        fprintf(stderr, "boxgate: nothing can be printed: %s\n", strerror(errno));
+        stop(l, 1);
+        return;
     }
     l->gate.seen_all = l->at >= l->text.len;
     if (l->gate.seen_all)
@@ -278,12 +290,6 @@ static bool number_arg(const char *arg, uint64_t *id, const char **rest)
     return !errno && *id;
 }
 
-static void stop(struct linear *l, int code)
-{
-    l->done = true;
-    l->code = code;
-}
-
 /* A reason in quotes is meant without them. */
 static void unquote(char *s)
 {
@@ -420,12 +426,15 @@ static void on_connected(void *data, const cJSON *hello)
     struct linear *l = data;
     cJSON *p = bg_jo(), *t = bg_ja();
     const cJSON *arm = cJSON_GetObjectItemCaseSensitive(hello, "armMs");
-    l->arm_ms = cJSON_IsNumber(arm) ? (int64_t)arm->valuedouble : BG_ARM_MS;
+    l->arm_ms = gate_arm_ms(cJSON_IsNumber(arm) ? arm->valuedouble : -1);
     cJSON_AddItemToArray(t, cJSON_CreateString("approval"));
     cJSON_AddItemToArray(t, cJSON_CreateString("session"));
     bg_jset(p, "topics", t);
-    if (l->listed)
+    if (l->listed) {
         say("connected again");
+        model_reconnected(&l->model);
+        drop_doc(l); /* it may be another server: show it again */
+    }
     l->connected = true;
     link_call(l->link, "events.subscribe", p, on_subscribed, l);
     read_lists(l);

@@ -21,10 +21,17 @@ static char *text(const cJSON *o, const char *key)
     return bg_xstrdup(cJSON_IsString(v) ? v->valuestring : "");
 }
 
+/* Far from where sums of a few of them overflow. */
+static int64_t whole(double v)
+{
+    const double most = 4e15;
+    return v > most ? (int64_t)most : v < -most ? -(int64_t)most : (int64_t)v;
+}
+
 static int64_t number(const cJSON *o, const char *key, int64_t dflt)
 {
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    return cJSON_IsNumber(v) ? (int64_t)v->valuedouble : dflt;
+    return cJSON_IsNumber(v) ? whole(v->valuedouble) : dflt;
 }
 
 static bool flag(const cJSON *o, const char *key)
@@ -130,7 +137,7 @@ static void read_stats(struct session *s, const cJSON *stats)
 {
     const cJSON *cpu = cJSON_GetObjectItemCaseSensitive(stats, "cpuPercent");
     s->has_stats = cJSON_IsObject(stats);
-    s->cpu_tenths = cJSON_IsNumber(cpu) ? (int64_t)(cpu->valuedouble * 10) : -1;
+    s->cpu_tenths = cJSON_IsNumber(cpu) ? whole(cpu->valuedouble * 10) : -1;
     s->mem_bytes = number(stats, "memBytes", -1);
     s->processes = number(stats, "processes", -1);
 }
@@ -159,7 +166,7 @@ static bool session_read(const struct model *m, struct session *s, const cJSON *
         .last_exit = cJSON_IsNumber(last) ? bg_xasprintf("%g", last->valuedouble)
                                           : text(o, "lastExit"),
         .memory_mb = number(o, "memoryMb", number(limits, "memoryMb", -1)),
-        .cpus_milli = cJSON_IsNumber(cpus) ? (int64_t)(cpus->valuedouble * 1000 + 0.5) : -1,
+        .cpus_milli = cJSON_IsNumber(cpus) ? whole(cpus->valuedouble * 1000 + 0.5) : -1,
         .pids = number(o, "pids", number(limits, "pidsLimit", -1)),
         .calls = number(o, "calls", number(o, "runs", 0)),
         .denied = number(o, "denied", 0),
@@ -330,6 +337,12 @@ static void request_row(struct model *m, const cJSON *o, int64_t now_ms)
     const struct request *now = find_request(m, id);
     if (now)
         say_change(m, now, before, now_ms);
+}
+
+void model_reconnected(struct model *m)
+{
+    for (size_t i = 0; i < m->n_requests; i++)
+        m->requests[i].rev = 0;
 }
 
 /* What the list no longer has is over, though nobody said how. */

@@ -55,6 +55,8 @@ struct model {
 
 void model_init(struct model *m);
 void model_free(struct model *m);
+/* It may be another server: what it tells next counts, whatever revision was known. */
+void model_reconnected(struct model *m);
 /* Whole lists, as session.list and approval.list answer. Wrong rows are left out. */
 void model_set_requests(struct model *m, const cJSON *rows, int64_t now_ms);
 void model_set_sessions(struct model *m, const cJSON *rows, int64_t now_ms);

@@ -8,6 +8,7 @@ import re
 import select
 import signal
 import struct
+import subprocess
 import termios
 import time
 
@@ -304,6 +305,30 @@ def linear_wants_every_line_and_the_digits():
             has(r.why, "no tricks, please")
             os.write(c.master, b"\x04")  # end of input
             eq(c.ended()[0], 0)
+
+
+@test
+def linear_that_cannot_print_decides_nothing():
+    with Home() as h:
+        h.start()
+        agent, row = waiting(h)
+        master, slave = pty.openpty()
+        with open("/dev/full", "wb") as full:
+            p = subprocess.Popen([BIN, "--linear"], stdin=slave, stdout=full, stderr=subprocess.PIPE,
+                                 env=dict(h.env, TERM="dumb"))
+            os.write(master, f"show {row['id']}\n".encode())
+            end = time.monotonic() + 2
+            while p.poll() is None and time.monotonic() < end:
+                os.write(master, f"approve {row['id']}\n".encode())
+                time.sleep(0.7)
+            os.write(master, b"quit\n")
+            why = p.communicate(timeout=10)[1].decode()
+        os.close(master)
+        os.close(slave)
+        still_pending(h, row)
+        assert not agent.ended()
+        eq(p.returncode, 1)
+        has(why, "nothing can be printed")
 
 
 @test

@@ -60,10 +60,12 @@ static void answered(struct app *a, struct approval *v, const char *what, uint64
     while (next < n && ids[next] == id)
         next++;
     v->id = 0;
-    if (next < n)
+    if (next < n) {
         app_review(a, ids[next]);
-    else
+        gate_followed(&v->gate, app_mono(a));
+    } else {
         app_show(a, VIEW_DASH);
+    }
     app_say(a, 1, "#%04llu %s", (unsigned long long)id, what);
 }
 
@@ -78,7 +80,7 @@ static void on_decided(struct app *a, const char *what, const cJSON *result,
         approval_load(a, v);
         return;
     }
-    if (cJSON_IsNumber(id) && (uint64_t)id->valuedouble == v->id)
+    if (cJSON_IsNumber(id) && id->valuedouble == (double)v->id)
         answered(a, v, what, v->id);
 }
 
@@ -147,7 +149,7 @@ static void say_block(struct app *a, struct approval *v, enum gate_block b)
         app_say(a, 2, "the answer is on its way");
         break;
     case GATE_ARMING:
-        v->gate.discarded++;
+        gate_pressed(&v->gate, app_mono(a));
         break;
     case GATE_UNSEEN:
         if (!approval_unseen(v, &u, &in_info))

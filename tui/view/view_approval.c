@@ -238,6 +238,7 @@ static void approval_changed(struct app *a, void *state)
     if (!app_online(a)) {
         v->asked = 0; /* its answer will not come */
         v->gate.sent = false;
+        v->gate.loaded = false; /* what answers next may be another server */
         v->box = BOX_NONE;
         return;
     }
@@ -245,7 +246,8 @@ static void approval_changed(struct app *a, void *state)
         ended(a, v, r->state);
     else if (!r && v->gate.pending && !v->gate.sent && v->doc)
         ended(a, v, "gone");
-    else if (r && request_pending(r) && (!v->doc || v->doc->rev != r->rev))
+    else if (r && request_pending(r) &&
+             (!v->doc || !v->gate.loaded || v->doc->rev != r->rev))
         approval_load(a, v);
 }
 
