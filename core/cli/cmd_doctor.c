@@ -21,8 +21,8 @@
     "is "                                                                                 \
     "a separate uid for the server, or an agent that has nothing but a mounted agent.sock"
 
-#define CGROUP_REMEDY                                                                     \
-    "limits need cgroups that can be written: a server of root, or a systemd login "      \
+#define CGROUP_REMEDY                                                                \
+    "limits need cgroups that can be written: a server of root, or a systemd login " \
     "(version 2, systemd-run --user works); limits.strictLimits: true refuses instead"
 #define STATE_ROOM_MIB 64 /* less is told: a few thousand records */
 
