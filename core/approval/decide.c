@@ -282,7 +282,8 @@ bool bg_approvals_decide(struct bg_approvals *q, const struct bg_decide *d,
         bg_request_approve(r, BG_BY_OPERATOR, b, done, data);
         return true;
     }
-    const char *reason = d->reason && *d->reason ? d->reason : "denied by the operator";
+    const char *reason =
+        d->reason && *d->reason ? d->reason : "the operator gave no reason";
     bg_audit_add(b, BG_AUDIT_DECIDED, r->id, r->sha_hex, decision_record(r, d, reason));
     bg_record_code(b, r);
     bg_deny_add(&q->memory, &r->deny_key, r->who.uid,

@@ -179,8 +179,7 @@ bool bg_request_cancel(struct bg_approvals *q, uint64_t id, const char *sha256,
     } else if (r->state == BG_RS_RUNNING)
         q->ev.kill(q->data, r->lead ? r->lead : r);
     else if (!bg_request_state_final(r->state))
-        bg_request_end(r, BG_RE_CANCEL, "cancelled by the requester", NULL, NULL, NULL,
-                       NULL);
+        bg_request_end(r, BG_RE_CANCEL, "taken back by who asked", NULL, NULL, NULL, NULL);
     return true;
 }
 
