@@ -221,7 +221,8 @@ static bool read_exit(const struct gp_exit *e, struct bg_exec_result *r)
         .signal = e->signal,
         .timed_out = e->why == GP_WHY_DEADLINE,
         .killed = e->why == GP_WHY_KILLED,
-        .oom = e->why == GP_WHY_OOM,
+        /* Also one of its children's: the program itself may have survived it. */
+        .oom = e->why == GP_WHY_OOM || e->oom_kills > 0,
         .supervisor_lost = e->why == GP_WHY_SUPERVISOR_LOST,
         .started = true,
         .leftover = e->leftover,

@@ -6,7 +6,8 @@
  * Seen: Docker's own default for a tmpfs is noexec, root's and unbounded, so everything is
  * written out. Podman 4 knows no uid and gid of a tmpfs, so there the folder is everybody's
  * (there is one user in the sandbox), and it would copy what the image has in that place
- * unless told not to.
+ * unless told not to. With a read-only root it adds /run and /var/tmp, unbounded, unless
+ * they are given a size.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -15,7 +16,8 @@
 #include "core/base/digest.h"
 #include "core/provider/container/container.h"
 
-enum { NAME_FOLDED = 30, NAME_HASH = 4, ENTRY_MODE_SHARED = 01777 };
+enum { NAME_FOLDED = 30, NAME_HASH = 4, MODE_SHARED = 01777, PODMAN_EXTRA_MB = 1 };
+static const char *const podman_extra[] = {"/run", "/var/tmp"};
 
 const char *container_arch(void)
 {
@@ -154,11 +156,11 @@ static void tmpfs(cJSON *o, const struct container_make *m, const char *path, in
 
     if (m->podman) {
         owner = bg_xstrdup(",notmpcopyup");
-        mode = ENTRY_MODE_SHARED;
+        mode = MODE_SHARED;
     } else if (numeric) {
         owner = bg_xasprintf(",uid=%u,gid=%u", uid, gid);
     } else {
-        mode = ENTRY_MODE_SHARED; /* a name of the image's: its number is not known here */
+        mode = MODE_SHARED; /* a name of the image's: its number is not known here */
     }
     bg_autofree char *text = bg_xasprintf("rw,exec,nosuid,nodev,size=%lldm,mode=%04o%s",
                                           (long long)mb, mode, owner ? owner : "");
@@ -187,6 +189,11 @@ static void add_bind(cJSON *a, const char *from, const char *to, bool read_only)
     cJSON_AddItemToArray(a, o);
 }
 
+static size_t extras(const struct container_make *m)
+{
+    return m->podman && m->spec->readonly_rootfs ? bg_countof(podman_extra) : 0;
+}
+
 static void set_mounts(cJSON *host, const struct container_make *m)
 {
     cJSON *mounts = bg_ja(), *in_memory = bg_jo();
@@ -208,6 +215,8 @@ static void set_mounts(cJSON *host, const struct container_make *m)
     bg_jset(host, "Mounts", mounts);
     tmpfs(in_memory, m, m->spec->workdir, m->spec->workspace_mb, 0755);
     tmpfs(in_memory, m, "/tmp", m->spec->tmp_mb, 01777);
+    for (size_t i = 0; i < extras(m); i++)
+        tmpfs(in_memory, m, podman_extra[i], PODMAN_EXTRA_MB, 01777);
     bg_jset(host, "Tmpfs", in_memory);
 }
 
@@ -391,7 +400,7 @@ const char *container_mismatch(const struct bg_container_info *i,
                         strcmp(i->entrypoint[0], CONTAINER_GUEST) == 0 && !i->cmd},
         {"network", strcmp(i->network, s->network) == 0 || has(i->networks, s->network)},
         {"mounts", mounts_match(i, m)},
-        {"folders in memory", bg_strv_len(i->tmpfs) == 2 &&
+        {"folders in memory", bg_strv_len(i->tmpfs) == 2 + extras(m) &&
                                   tmpfs_matches(i, s->workdir, s->workspace_mb) &&
                                   tmpfs_matches(i, "/tmp", s->tmp_mb)},
         {"capabilities", caps_match(i, s)},
