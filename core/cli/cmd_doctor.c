@@ -197,7 +197,8 @@ static void add_provider(struct doctor *d, enum bg_provider_kind kind, bool chos
         return;
     }
     d->any_provider = true;
-    add(d, OK, check, NULL, "a trial sandbox ran: %s%s%s",
+    add(d, OK, check, NULL, "%s: %s%s%s",
+        kind == BG_PROVIDER_LOCAL ? "a trial sandbox ran" : "the engine answers",
         r->version ? r->version
         : r->name  ? r->name
                    : "",

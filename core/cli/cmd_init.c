@@ -5,6 +5,7 @@
 
 #include "core/base/values.h"
 #include "core/cli/probe.h"
+#include "core/engine/engine.h"
 
 static const enum bg_provider_kind kinds[] = {BG_PROVIDER_LOCAL, BG_PROVIDER_CONTAINER};
 
@@ -90,6 +91,13 @@ static int init(const struct bg_cmd *cmd, const struct cli_args *a,
     }
     if (!bg_dir_private(paths->runtime, &err))
         return cli_fail(&err);
+    /* Only here: the server must not go elsewhere because a variable says so. */
+    bg_autofree char *named = endpoint ? NULL : bg_engine_endpoint_env();
+    bg_autofree char *usable = named ? bg_engine_socket(named, &err) : NULL;
+    if (usable)
+        endpoint = named;
+    else if (named)
+        cli_note("CONTAINER_HOST or DOCKER_HOST is left out: %s", err.msg);
     unsigned there = look(paths, endpoint);
     if (!name && !(isatty(STDIN_FILENO) && isatty(STDERR_FILENO)))
         return cli_usage(cmd, "choose one: boxgate init --provider local|container");
@@ -130,7 +138,11 @@ const struct bg_cmd cmd_init = {
             "\n"
             "examples:\n"
             "  boxgate init --provider local\n"
-            "  boxgate init --provider container --endpoint unix:///run/docker.sock",
+            "  boxgate init --provider container --endpoint unix:///run/docker.sock\n"
+            "\n"
+            "Without --endpoint it takes what CONTAINER_HOST or DOCKER_HOST names, else it "
+            "looks\n"
+            "for an engine. The server itself reads neither variable.",
     .opts = opts,
     .run = run,
 };

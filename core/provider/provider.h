@@ -117,7 +117,7 @@ struct bg_provider_ops {
     void (*sweep)(struct bg_provider *p, bool foreign, bool dry_run,
                   void (*done)(void *data, char *const *names, const struct bg_error *err),
                   void *data);
-    /* Sandboxes must be destroyed before. Prepares that are under way get
+    /* Sandboxes must be destroyed before. Prepares and sweeps under way get
      * BG_ERR_CANCELLED before it returns. */
     void (*close)(struct bg_provider *p);
 };

@@ -224,6 +224,7 @@ static void container_close(struct bg_provider *bp)
     struct container *p = (struct container *)bp;
 
     container_prepares_end(p);
+    container_sweeps_end(p);
     container_sandboxes_drop(p);
     bg_engine_close(p->engine);
     container_images_free(p);

@@ -63,6 +63,7 @@ struct container_image {
 };
 
 struct prepare;
+struct sweep;
 struct container_sandbox;
 struct container {
     struct bg_provider_env env;
@@ -76,6 +77,7 @@ struct container {
     char *link_parent;
     struct container_image *images;
     struct prepare *prepares;
+    struct sweep *sweeps;
     struct container_sandbox *sandboxes;
     struct bg_timer *soon;
     void (*opened)(void *data, const struct bg_provider_report *r);
@@ -162,3 +164,4 @@ void container_sweep(struct bg_provider *bp, bool foreign, bool dry_run,
                      void (*done)(void *data, char *const *names,
                                   const struct bg_error *err),
                      void *data);
+void container_sweeps_end(struct container *p); /* each done gets CANCELLED */

@@ -10,7 +10,9 @@
 #include "core/provider/container/container.h"
 
 struct sweep {
+    struct sweep *link;
     struct container *p;
+    struct bg_engine_op *op;
     bool foreign, dry_run;
     char **ids, **names; /* to remove, with the line for each in lines */
     char **lines;
@@ -23,6 +25,13 @@ static void over(struct sweep *w, const struct bg_error *err)
 {
     static char *const none[] = {NULL};
 
+    for (struct sweep **at = &w->p->sweeps; *at; at = &(*at)->link) {
+        if (*at == w) {
+            *at = w->link;
+            break;
+        }
+    }
+    bg_engine_cancel(w->op);
     w->done(w->data, w->lines ? w->lines : none, err);
     bg_strv_free(w->ids);
     bg_strv_free(w->names);
@@ -67,6 +76,7 @@ static void on_removed(void *data, const struct bg_error *err)
 {
     struct sweep *w = data;
 
+    w->op = NULL;
     if (err) {
         bg_autofree char *line = bg_xasprintf("container %s could not be removed: %s",
                                               w->names[w->next], err->msg);
@@ -79,7 +89,7 @@ static void on_removed(void *data, const struct bg_error *err)
 static void remove_next(struct sweep *w)
 {
     if (w->next < bg_strv_len(w->ids)) {
-        bg_container_remove(w->p->engine, w->ids[w->next], on_removed, w);
+        w->op = bg_container_remove(w->p->engine, w->ids[w->next], on_removed, w);
         return;
     }
     sweep_links(w);
@@ -113,6 +123,7 @@ static void on_list(void *data, const struct bg_container_row *rows, size_t n,
 {
     struct sweep *w = data;
 
+    w->op = NULL;
     if (err) {
         over(w, err);
         return;
@@ -124,14 +135,28 @@ static void on_list(void *data, const struct bg_container_row *rows, size_t n,
     remove_next(w);
 }
 
-static void not_open(void *data)
+void container_sweeps_end(struct container *p)
 {
-    struct sweep *w = data;
     struct bg_error err;
 
-    bg_fail(&err, BG_ERR_UNAVAILABLE, 0, "%s",
-            w->p->report.why_not ? w->p->report.why_not : "the engine is not known yet");
-    over(w, &err);
+    bg_fail(&err, BG_ERR_CANCELLED, 0, "the provider was closed");
+    while (p->sweeps)
+        over(p->sweeps, &err);
+}
+
+struct refusal {
+    void (*done)(void *data, char *const *names, const struct bg_error *err);
+    void *data;
+    struct bg_error err;
+};
+
+static void refuse(void *data)
+{
+    static char *const none[] = {NULL};
+    struct refusal *r = data;
+
+    r->done(r->data, none, &r->err);
+    free(r);
 }
 
 void container_sweep(struct bg_provider *bp, bool foreign, bool dry_run,
@@ -140,15 +165,24 @@ void container_sweep(struct bg_provider *bp, bool foreign, bool dry_run,
                      void *data)
 {
     struct container *p = (struct container *)bp;
-    struct sweep *w = bg_xcalloc(1, sizeof *w);
 
-    *w = (struct sweep){
-        .p = p, .foreign = foreign, .dry_run = dry_run, .done = done, .data = data};
     if (!p->report.available) {
-        bg_loop_defer(p->env.loop, not_open, w);
+        struct refusal *r = bg_xmalloc(sizeof *r);
+        *r = (struct refusal){.done = done, .data = data};
+        bg_fail(&r->err, BG_ERR_UNAVAILABLE, 0, "%s",
+                p->report.why_not ? p->report.why_not : "the engine is not known yet");
+        bg_loop_defer(p->env.loop, refuse, r);
         return;
     }
+    struct sweep *w = bg_xcalloc(1, sizeof *w);
+    *w = (struct sweep){.link = p->sweeps,
+                        .p = p,
+                        .foreign = foreign,
+                        .dry_run = dry_run,
+                        .done = done,
+                        .data = data};
+    p->sweeps = w;
     bg_autofree char *label = foreign ? bg_xstrdup(LABEL_SANDBOX "=1")
                                       : bg_xasprintf(LABEL_INSTANCE "=%s", p->instance);
-    bg_container_list(p->engine, label, on_list, w);
+    w->op = bg_container_list(p->engine, label, on_list, w);
 }

@@ -18,10 +18,12 @@
 enum { RAW_CONNS = 8, RAW_WAIT_MS = 10000 };
 
 struct raw_reply {
-    const char *path; /* begins with; "" = any */
+    const char *path;   /* begins with; "" = any */
+    const char *method; /* NULL = any */
     const char *bytes;
     size_t n;        /* 0 = strlen */
     bool stays_open; /* not closed after it */
+    int64_t delay_ms;
 };
 
 struct raw_server;
@@ -29,6 +31,8 @@ struct raw_conn {
     struct raw_server *s;
     int fd;
     struct bg_poll *poll;
+    struct bg_timer *later;
+    const struct raw_reply *reply;
     struct bg_buf in;
 };
 
@@ -48,30 +52,54 @@ static inline void raw_drop(struct raw_conn *c)
     if (c->fd < 0)
         return;
     bg_poll_free(c->poll);
+    bg_timer_free(c->later);
+    c->later = NULL;
     close(c->fd);
     bg_buf_free(&c->in);
     c->fd = -1;
 }
 
+static inline void raw_send(struct raw_conn *c)
+{
+    const struct raw_reply *r = c->reply;
+    ssize_t w = send(c->fd, r->bytes, r->n ? r->n : strlen(r->bytes), MSG_NOSIGNAL);
+
+    (void)w;
+    if (!r->stays_open)
+        raw_drop(c);
+}
+
+static inline void raw_later(struct bg_timer *t, void *data)
+{
+    (void)t;
+    raw_send(data);
+}
+
 static inline void raw_answer(struct raw_conn *c)
 {
+    char method[16] = "";
     const char *path = strchr(c->in.data, ' ') + 1;
     const struct raw_reply *r = c->s->replies;
 
-    bg_buf_put(&c->s->seen, c->in.data, strcspn(c->in.data, "\r") + 0);
+    snprintf(method, sizeof method, "%.*s", (int)strcspn(c->in.data, " "), c->in.data);
+    bg_buf_put(&c->s->seen, c->in.data, strcspn(c->in.data, "\r"));
     bg_buf_putc(&c->s->seen, '\n');
+    for (; r && r->path; r++)
+        if (strncmp(path, r->path, strlen(r->path)) == 0 &&
+            (!r->method || strcmp(r->method, method) == 0))
+            break;
     bg_buf_clear(&c->in);
-    for (; r && r->path; r++) {
-        if (strncmp(path, r->path, strlen(r->path)) == 0) {
-            size_t n = r->n ? r->n : strlen(r->bytes);
-            ssize_t w = send(c->fd, r->bytes, n, MSG_NOSIGNAL);
-            (void)w;
-            if (!r->stays_open)
-                raw_drop(c);
-            return;
-        }
+    if (!r || !r->path) {
+        raw_drop(c);
+        return;
     }
-    raw_drop(c);
+    c->reply = r;
+    if (r->delay_ms == 0) {
+        raw_send(c);
+        return;
+    }
+    c->later = bg_timer_new(c->s->loop, raw_later, c);
+    bg_timer_start(c->later, r->delay_ms, 0);
 }
 
 static inline void raw_readable(struct bg_poll *p, int fd, unsigned events, void *data)
