@@ -114,3 +114,22 @@ static inline void box_kill(const struct box_env *e, struct bg_sandbox *sb)
     (void)e;
     kill(((struct container_sandbox *)sb)->pid, SIGKILL);
 }
+
+/* A call to the engine as a stranger would make it; its status. */
+static inline int box_stranger(const struct box_env *e, const char *method,
+                               const char *path, const char *body)
+{
+    const char *socket =
+        bg_engine_facts(((const struct container *)e->provider)->engine)->endpoint;
+    char out[64];
+    bg_autofree char *command =
+        bg_xasprintf("curl -s -o /dev/null -w '%%{http_code}' --unix-socket '%s' -X %s -H "
+                     "'Content-Type: application/json' -d '%s' 'http://e/v1.41%s'",
+                     socket + strlen("unix://"), method, body, path);
+    FILE *f = popen(command, "re");
+
+    assert_non_null(f);
+    assert_non_null(fgets(out, sizeof out, f));
+    assert_int_equal(pclose(f), 0);
+    return atoi(out);
+}

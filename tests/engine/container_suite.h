@@ -33,29 +33,11 @@ static int close_box(void **state)
 
 /* ---- somebody else at the same engine ---- */
 
-/* A call to the engine as a stranger would make it; its status. */
-static int stranger(const char *method, const char *path, const char *body)
-{
-    const char *socket =
-        bg_engine_facts(((struct container *)env.provider)->engine)->endpoint;
-    char out[64];
-    bg_autofree char *command =
-        bg_xasprintf("curl -s -o /dev/null -w '%%{http_code}' --unix-socket '%s' -X %s -H "
-                     "'Content-Type: application/json' -d '%s' 'http://e/v1.41%s'",
-                     socket + strlen("unix://"), method, body, path);
-    FILE *f = popen(command, "re");
-
-    assert_non_null(f);
-    assert_non_null(fgets(out, sizeof out, f));
-    assert_int_equal(pclose(f), 0);
-    return atoi(out);
-}
-
 static int touch(const struct bg_sandbox *sb, const char *method, const char *what)
 {
     bg_autofree char *path = bg_xasprintf("/containers/%s%s", sb->name, what);
 
-    return stranger(method, path, "{}");
+    return box_stranger(&env, method, path, "{}");
 }
 
 struct watcher {
@@ -367,12 +349,13 @@ static void c017_av02_a_taken_name_is_left_alone(void **state)
     struct bg_error err;
 
     (void)state;
-    assert_int_equal(
-        stranger("POST", create, "{\"Image\":\"" BOX_IMAGE "\",\"Cmd\":[\"true\"]}"), 201);
+    assert_int_equal(box_stranger(&env, "POST", create,
+                                  "{\"Image\":\"" BOX_IMAGE "\",\"Cmd\":[\"true\"]}"),
+                     201);
     assert_null(box_make(&env, s, &watch, NULL, &err));
     assert_int_equal(err.code, BG_ERR_CONFLICT);
-    assert_int_equal(stranger("GET", look, ""), 200); /* still theirs */
-    assert_int_equal(stranger("DELETE", drop, ""), 204);
+    assert_int_equal(box_stranger(&env, "GET", look, ""), 200); /* still theirs */
+    assert_int_equal(box_stranger(&env, "DELETE", drop, ""), 204);
     bg_spec_free(s);
 }
 
@@ -559,25 +542,29 @@ static void c110_sweep_takes_what_a_dead_server_left(void **state)
     struct swept out;
 
     (void)state;
-    assert_int_equal(stranger("POST", "/containers/create?name=boxgate-left-1", left), 201);
-    assert_int_equal(stranger("POST", "/containers/create?name=boxgate-theirs-1", theirs),
-                     201);
+    assert_int_equal(
+        box_stranger(&env, "POST", "/containers/create?name=boxgate-left-1", left), 201);
+    assert_int_equal(
+        box_stranger(&env, "POST", "/containers/create?name=boxgate-theirs-1", theirs),
+        201);
     sweep(false, true, &out);
     assert_non_null(strstr(out.lines.data, "boxgate-left-1"));
     assert_null(strstr(out.lines.data, "theirs"));
     bg_buf_free(&out.lines);
-    assert_int_equal(stranger("GET", "/containers/boxgate-left-1/json", ""), 200);
+    assert_int_equal(box_stranger(&env, "GET", "/containers/boxgate-left-1/json", ""), 200);
     sweep(false, false, &out);
     assert_non_null(strstr(out.lines.data, "boxgate-left-1"));
     assert_null(strstr(out.lines.data, sb->name));
     bg_buf_free(&out.lines);
-    assert_int_equal(stranger("GET", "/containers/boxgate-left-1/json", ""), 404);
-    assert_int_equal(stranger("GET", "/containers/boxgate-theirs-1/json", ""), 200);
+    assert_int_equal(box_stranger(&env, "GET", "/containers/boxgate-left-1/json", ""), 404);
+    assert_int_equal(box_stranger(&env, "GET", "/containers/boxgate-theirs-1/json", ""),
+                     200);
     sweep(true, false, &out);
     assert_non_null(
         strstr(out.lines.data, "another instance's container boxgate-theirs-1"));
     bg_buf_free(&out.lines);
-    assert_int_equal(stranger("GET", "/containers/boxgate-theirs-1/json", ""), 404);
+    assert_int_equal(box_stranger(&env, "GET", "/containers/boxgate-theirs-1/json", ""),
+                     404);
     prints(sb, "echo still here", "still here\n");
     assert_true(box_destroy(&env, sb));
     bg_spec_free(s);

@@ -51,7 +51,7 @@ char *container_name(const char *instance, const char *id)
     bg_hasher_field(h, "id", id, strlen(id));
     sum = bg_hasher_end(h);
     bg_hex(sum.b, NAME_HASH, hex);
-    for (; id[n] && n < NAME_FOLDED; n++)
+    for (; n < NAME_FOLDED && id[n]; n++)
         folded[n] = (char)tolower((unsigned char)id[n]);
     folded[n] = '\0';
     return bg_xasprintf("boxgate-%s-%s", folded, hex);

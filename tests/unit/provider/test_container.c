@@ -4,7 +4,7 @@
  * answer, and an engine (a server of raw bytes) that is slow, wrong or gone. With real
  * engines: tests/engine.
  */
-#include "core/provider/container_internal.h"
+#include "core/provider/container/container.h"
 #include "tests/test.h"
 #include "tests/unit/net/raw_server.h"
 #include "tests/unit/provider/box.h"

@@ -229,7 +229,7 @@ static void many_sessions_leave_nothing(void **state)
 
 static void create_and_first_run_is_fast(void **state)
 {
-    int64_t times[BOX_TIMES];
+    int64_t times[BOX_TIMES] = {0};
 
     (void)state;
     for (size_t i = 0; i < bg_countof(times); i++) {
