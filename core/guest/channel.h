@@ -28,6 +28,7 @@ struct bg_exec_spec {
     char *const *argv; /* at least one element */
     char *const *env;  /* "K=V", the whole environment */
     const char *cwd;   /* absolute inside the sandbox */
+    size_t root_len;   /* cwd stays below its first bytes, links resolved; 0 = anywhere */
     const void *input; /* stdin, copied; followed by EOF */
     size_t input_len;
     uint32_t deadline_ms; /* 0 = none */

@@ -187,6 +187,7 @@ struct bg_exec *bg_exec_start(struct bg_channel *ch, const struct bg_exec_spec *
     x->data = data;
     x->flow = spec->flow;
     x->head.deadline_ms = spec->deadline_ms;
+    x->head.root = (uint32_t)spec->root_len;
     x->head.uid = spec->uid;
     x->head.gid = spec->gid;
     x->input_credit = GP_CREDIT;

@@ -301,8 +301,10 @@ static bool on_error(struct bg_exec *x, const struct gp_head *h, const unsigned 
         err.sys = EACCES;
         break;
     case GP_ERR_CWD:
-        bg_fail(&err, BG_ERR_PATH, 0, "no such working folder in the sandbox: %.*s", n,
-                text);
+        bg_fail(&err, BG_ERR_PATH, 0, "%s: %.*s",
+                e.sys == EXDEV ? "the working folder is not below the sandbox's own"
+                               : "no such working folder in the sandbox",
+                n, text);
         break;
     case GP_ERR_LIMIT:
         bg_fail(&err, BG_ERR_LIMIT, 0, "process limit reached: %.*s", n, text);

@@ -221,7 +221,8 @@ struct guest_report {
 
 struct guest_child {
     char **argv, **envp;
-    const char *cwd;
+    char *cwd;
+    uint32_t root; /* gp_exec.root */
     int in, out, err, status;
     bool change_user;
     uid_t uid;

@@ -91,6 +91,26 @@ static int change_user(const struct guest_child *c)
     return prctl(PR_SET_DUMPABLE, 0) < 0 ? errno : 0;
 }
 
+/*
+ * Into cwd, and to see where that is: text alone says nothing of a link on the way. The
+ * folder that was entered is the one that is looked at, so nobody can swap it in between.
+ */
+static int enter(const struct guest_child *c)
+{
+    char root[PATH_MAX], here[PATH_MAX];
+    char after = c->cwd[c->root];
+
+    if (c->root == 0)
+        return chdir(c->cwd) < 0 ? errno : 0;
+    c->cwd[c->root] = 0;
+    bool there = chdir(c->cwd) == 0 && syscall(SYS_getcwd, root, sizeof root) > 0;
+    c->cwd[c->root] = after;
+    if (!there || chdir(c->cwd) < 0 || syscall(SYS_getcwd, here, sizeof here) < 0)
+        return errno;
+    size_t n = root[1] ? strlen(root) : 0;
+    return strncmp(here, root, n) == 0 && (!here[n] || here[n] == '/') ? 0 : EXDEV;
+}
+
 /* In the child: returns only when something failed. */
 static void become(const struct guest_child *c, volatile struct guest_report *r)
 {
@@ -105,10 +125,9 @@ static void become(const struct guest_child *c, volatile struct guest_report *r)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     r->a = GUEST_STEP_CWD;
-    if (chdir(c->cwd) < 0) {
-        r->b = errno;
+    r->b = enter(c);
+    if (r->b)
         return;
-    }
     r->a = GUEST_STEP_EXEC;
     r->b = exec_along(c);
 }

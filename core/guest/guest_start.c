@@ -51,6 +51,8 @@ size_t guest_start_error_text(const struct gp_error *err, char *buf, size_t cap)
         text = "open file limit reached";
         n = 0;
     }
+    if (err->err == GP_ERR_CWD && err->sys == EXDEV)
+        text = "working directory leaves the work folder by a link";
     char *p = guest_put_text(buf, end, text);
     if (n) {
         p = guest_put_text(p, end, " (");
@@ -112,7 +114,9 @@ static bool parse(struct guest_exec *e, struct guest_child *c)
         !take_all(e, c->envp, e->req.envc, &at, &next))
         return false;
     c->cwd = take(e, &at, &next);
-    return c->cwd && c->cwd[0] == '/' && at == e->req.total && next == UINT32_MAX;
+    c->root = e->req.root;
+    return c->cwd && c->cwd[0] == '/' && c->root <= strlen(c->cwd) && at == e->req.total &&
+           next == UINT32_MAX;
 }
 
 static void close_pair(int p[2])

@@ -115,7 +115,8 @@ struct gp_exec {
     uint32_t total;       /* bytes of the blob over all continuation frames */
     uint32_t uid, gid;    /* to change to when the guest is root; else ignored */
     uint32_t credit;      /* initial credit per stream, bytes */
-    uint32_t reserved;
+    uint32_t root; /* cwd may not leave the folder that its first bytes name, not by a
+                      link either; 0 = no such folder */
 };
 
 struct gp_started {

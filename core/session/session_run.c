@@ -171,6 +171,7 @@ static void start(struct bg_run *r)
         .argv = r->argv,
         .env = r->env,
         .cwd = r->cwd,
+        .root_len = strlen(s->spec->workdir),
         .input = r->input,
         .input_len = r->input_len,
         .deadline_ms = r->timeout_ms > UINT32_MAX ? 0 : (uint32_t)r->timeout_ms,

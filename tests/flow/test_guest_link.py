@@ -11,7 +11,7 @@ from guest_lib import *
 # ---- the link ----
 
 @test(*BOTH)
-def repeated_id_starts_nothing(how):
+def c074_repeated_id_starts_nothing(how):
     with Guest(how) as g:
         r = g.run(1, ["sh", "-c", "echo once; exit 3"])
         assert r.exit.code == 3
@@ -48,7 +48,7 @@ def repeated_at_once(how):
 
 
 @test(*BOTH)
-def link_drop_keeps_the_last_bytes(how):
+def c004_link_drop_keeps_the_last_bytes(how):
     script = "i=0; while [ $i -lt 30000 ]; do echo line $i; i=$((i+1)); done; echo err >&2; exit 9"
     whole = b"".join(b"line %d\n" % i for i in range(30000))
     with Guest(how) as g:

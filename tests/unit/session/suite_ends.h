@@ -64,7 +64,7 @@ static void c034_close_in_a_run_names_the_reason(void **state)
     assert_true(wait_closed());
 }
 
-static void idle_sessions_end_but_not_held_or_running_ones(void **state)
+static void av19_idle_sessions_end_but_not_held_or_running_ones(void **state)
 {
     struct bg_session *s;
     struct run u = {0};
@@ -124,7 +124,7 @@ static void c113_close_twice_and_during_creation(void **state)
     assert_int_equal(bg_sessions_count(all), 0);
 }
 
-static void c037_a_lost_session_ends_and_the_next_says_reset(void **state)
+static void c037_av07_a_lost_session_ends_and_the_next_says_reset(void **state)
 {
     struct bg_session *s = open_session("phoenix");
     struct bg_error err;
@@ -288,10 +288,10 @@ static void c113_shutdown_ends_everything(void **state)
 static const struct CMUnitTest session_ends[] = {
     cmocka_unit_test(av20_ttl_in_a_run_is_no_exit_status),
     cmocka_unit_test(c034_close_in_a_run_names_the_reason),
-    cmocka_unit_test(idle_sessions_end_but_not_held_or_running_ones),
+    cmocka_unit_test(av19_idle_sessions_end_but_not_held_or_running_ones),
     cmocka_unit_test(without_auto_destroy_no_timer_runs),
     cmocka_unit_test(c113_close_twice_and_during_creation),
-    cmocka_unit_test(c037_a_lost_session_ends_and_the_next_says_reset),
+    cmocka_unit_test(c037_av07_a_lost_session_ends_and_the_next_says_reset),
     cmocka_unit_test(a_once_session_ends_after_its_run),
     cmocka_unit_test(json_tells_what_it_is),
     cmocka_unit_test(many_sessions_leave_nothing),

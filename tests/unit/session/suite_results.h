@@ -3,6 +3,8 @@
  * fails, on whatever session_box.h stands on. */
 #pragma once
 
+#include <errno.h>
+
 #include "tests/unit/session/session_box.h"
 
 /* ---- results ---- */
@@ -76,6 +78,20 @@ static void env_and_cwd_arrive(void **state)
     close_session(s);
 }
 
+static void with_input(struct bg_session *s, struct run *u, const char *script,
+                       const char *input, size_t n, int64_t cap)
+{
+    char *argv[4];
+    struct bg_run_spec spec = sh_spec(argv, script);
+
+    spec.input = input;
+    spec.input_len = n;
+    spec.max_output_bytes = cap;
+    begin(s, u, &spec);
+    assert_true(box_wait(env.loop, &u->done));
+    assert_int_equal(u->err.code, BG_OK);
+}
+
 static void bad_calls_are_errors(void **state)
 {
     struct bg_session *s = open_session(NULL);
@@ -106,18 +122,151 @@ static void bad_calls_are_errors(void **state)
     close_session(s);
 }
 
-static void with_input(struct bg_session *s, struct run *u, const char *script,
-                       const char *input, size_t n, int64_t cap)
+/* A link may lead about in the workspace, never out of it. */
+static void c040_a_cwd_leaves_by_no_link(void **state)
 {
-    char *argv[4];
-    struct bg_run_spec spec = sh_spec(argv, script);
+    static const struct {
+        const char *cwd;
+        enum bg_errc code;
+    } t[] = {{"e", BG_ERR_PATH},
+             {"d/up", BG_ERR_PATH},
+             {"d/up/tmp", BG_ERR_PATH},
+             {"twin", BG_ERR_PATH},
+             {"in", BG_OK},
+             {"d", BG_OK},
+             {"gone", BG_ERR_PATH},
+             {"d/up/workspace", BG_OK}};
+    struct bg_session *s = open_session(NULL);
+    struct run u = {0};
 
-    spec.input = input;
-    spec.input_len = n;
-    spec.max_output_bytes = cap;
-    begin(s, u, &spec);
-    assert_true(box_wait(env.loop, &u->done));
-    assert_int_equal(u->err.code, BG_OK);
+    (void)state;
+    sh(s, &u,
+       "mkdir d; ln -s /etc e; ln -s ../.. d/up; ln -s d in; ln -s nowhere gone; "
+       "mkdir /tmp/workspace2; ln -s /tmp/workspace2 twin");
+    run_clear(&u);
+    for (size_t i = 0; i < bg_countof(t); i++) {
+        char *argv[4];
+        struct bg_run_spec spec = sh_spec(argv, "pwd -P");
+        spec.cwd = t[i].cwd;
+        begin(s, &u, &spec);
+        assert_true(box_wait(env.loop, &u.done));
+        assert_int_equal(u.err.code, t[i].code);
+        assert_int_equal(u.r.exec.started, t[i].code == BG_OK);
+        assert_int_equal(strncmp(u.r.out.data, "/workspace", u.r.out.len ? 10 : 0), 0);
+        run_clear(&u);
+    }
+    close_session(s);
+}
+
+/* What did not start is an error of its own; no word of it reaches the program's streams.
+ */
+static void c005_start_failures_are_no_output(void **state)
+{
+    static const struct {
+        const char *program, *cwd;
+        enum bg_errc code;
+        int sys;
+    } t[] = {{"nope-cmd", NULL, BG_ERR_COMMAND, ENOENT},
+             {"/tmp", NULL, BG_ERR_COMMAND, EACCES},
+             {"true", "nope", BG_ERR_PATH, 0}};
+    struct bg_session *s = open_session(NULL);
+    struct run u = {0};
+
+    (void)state;
+    for (size_t i = 0; i < bg_countof(t); i++) {
+        char *const argv[] = {(char *)t[i].program, NULL};
+        const struct bg_run_spec spec = {
+            .argv = argv, .cwd = t[i].cwd, .timeout_ms = 5000, .max_output_bytes = 1000};
+        begin(s, &u, &spec);
+        assert_true(box_wait(env.loop, &u.done));
+        assert_int_equal(u.err.code, t[i].code);
+        assert_int_equal(u.err.sys, t[i].sys);
+        assert_false(u.r.exec.started);
+        assert_int_equal(u.r.out.len + u.r.err.len, 0);
+        run_clear(&u);
+    }
+    close_session(s);
+}
+
+static void c041_the_end_of_input_is_told(void **state)
+{
+    static const struct {
+        const char *script, *in, *out;
+    } t[] = {{"cat", "abc\n", "abc\n"},
+             {"wc -c", "", "0\n"},
+             {"cat", NULL, ""},
+             {"head -n 1", "1\n2\n3\n", "1\n"}};
+    struct bg_session *s = open_session(NULL);
+    struct run u = {0};
+
+    (void)state;
+    for (size_t i = 0; i < bg_countof(t); i++) {
+        with_input(s, &u, t[i].script, t[i].in, t[i].in ? strlen(t[i].in) : 0, 1000);
+        assert_int_equal(u.r.exec.exit_code, 0);
+        assert_string_equal(u.r.out.data ? u.r.out.data : "", t[i].out);
+        assert_in_range(u.r.exec.duration_ms, 0, 1000);
+        run_clear(&u);
+    }
+    close_session(s);
+}
+
+/* No terminal, so no echo and no CR; bytes that look like an engine's frame are bytes. */
+static void c064_c125_streams_are_plain_pipes(void **state)
+{
+    static const char frame[] = "\1\0\0\0\0\0\0\5zz\n";
+    struct bg_session *s = open_session(NULL);
+    struct run u = {0};
+
+    (void)state;
+    with_input(s, &u, "cat", frame, sizeof frame - 1, 1000);
+    assert_int_equal(u.r.out.len, sizeof frame - 1);
+    assert_memory_equal(u.r.out.data, frame, sizeof frame - 1);
+    run_clear(&u);
+    with_input(s, &u, "cat; cat >&2; for i in 0 1 2; do test -t $i && echo tty; done; true",
+               "ping\n", 5, 1000);
+    assert_string_equal(u.r.out.data, "ping\n");
+    assert_int_equal(u.r.err.len, 0);
+    run_clear(&u);
+    close_session(s);
+}
+
+/* Little CPU makes answers late, not lost. */
+static void c122_a_starved_sandbox_is_not_lost(void **state)
+{
+    struct bg_spec *spec = a_spec();
+    struct bg_error err;
+    struct run busy = {0}, u = {0};
+
+    (void)state;
+    spec->limits.cpus_milli = 100;
+    struct bg_session *s = bg_session_open(all, NULL, NULL, 1000, spec, false, &err);
+    assert_non_null(s);
+    begin_sh(s, &busy, "while :; do :; done", 30000);
+    assert_true(box_wait(env.loop, &busy.started));
+    sh(s, &u, "echo ok");
+    assert_int_equal(u.err.code, BG_OK);
+    assert_string_equal(u.r.out.data, "ok\n");
+    assert_int_equal(bg_session_state(s), BG_SESSION_LIVE);
+    run_clear(&u);
+    bg_run_kill(busy.live);
+    assert_true(box_wait(env.loop, &busy.done));
+    assert_true(busy.r.aborted);
+    run_clear(&busy);
+    close_session(s);
+}
+
+static void c079_a_full_workspace_says_so(void **state)
+{
+    struct bg_session *s = open_session(NULL);
+    struct run u = {0};
+
+    (void)state;
+    sh(s, &u, "head -c 200000000 /dev/zero > big; rm big; echo still > here; cat here");
+    assert_non_null(strstr(u.r.err.data, "No space left"));
+    assert_string_equal(u.r.out.data, "still\n");
+    assert_false(u.r.exec.oom);
+    run_clear(&u);
+    close_session(s);
 }
 
 static void c002_cat_of_8_mib_does_not_block(void **state)
@@ -213,7 +362,7 @@ static void c010_a_background_child_does_not_hold_the_call(void **state)
     close_session(s); /* with it still running */
 }
 
-static void c062_time_outs_are_ours_alone(void **state)
+static void c062_av05_time_outs_are_ours_alone(void **state)
 {
     static const struct {
         const char *script;
@@ -351,7 +500,7 @@ static void a_failed_creation_is_not_cached(void **state)
     close_session(s);
 }
 
-static void c017_ids_are_taken_once_and_never_folded(void **state)
+static void c017_av02_ids_are_taken_once_and_never_folded(void **state)
 {
     struct bg_session *s = open_session("Team-A");
     struct bg_session *r;
@@ -380,16 +529,22 @@ static const struct CMUnitTest session_results[] = {
     cmocka_unit_test(c109_pipelines_and_failures_are_the_programs_own),
     cmocka_unit_test(env_and_cwd_arrive),
     cmocka_unit_test(bad_calls_are_errors),
+    cmocka_unit_test(c040_a_cwd_leaves_by_no_link),
+    cmocka_unit_test(c005_start_failures_are_no_output),
+    cmocka_unit_test(c041_the_end_of_input_is_told),
+    cmocka_unit_test(c064_c125_streams_are_plain_pipes),
+    cmocka_unit_test(c122_a_starved_sandbox_is_not_lost),
+    cmocka_unit_test(c079_a_full_workspace_says_so),
     cmocka_unit_test(c002_cat_of_8_mib_does_not_block),
     cmocka_unit_test(c001_a_command_that_reads_nothing),
     cmocka_unit_test(c107_long_code_arrives_byte_by_byte),
     cmocka_unit_test(c065_utf8_is_never_split),
     cmocka_unit_test(c010_a_background_child_does_not_hold_the_call),
-    cmocka_unit_test(c062_time_outs_are_ours_alone),
+    cmocka_unit_test(c062_av05_time_outs_are_ours_alone),
     cmocka_unit_test(an_aborted_run_is_137),
     cmocka_unit_test(a_run_killed_before_its_sandbox_never_starts),
     cmocka_unit_test(a_killed_supervisor_is_no_result),
     cmocka_unit_test(c035_first_calls_share_one_sandbox),
     cmocka_unit_test(a_failed_creation_is_not_cached),
-    cmocka_unit_test(c017_ids_are_taken_once_and_never_folded),
+    cmocka_unit_test(c017_av02_ids_are_taken_once_and_never_folded),
 };
