@@ -149,13 +149,29 @@ struct bg_engine_op *bg_container_create(struct bg_engine *e, const char *name, 
     return op;
 }
 
+/* The runtime could not do what this machine forbids the engine: that is no image's fault.
+ */
+static void add_hint(const struct bg_engine *e, struct bg_error *err)
+{
+    const struct bg_engine_facts *f = bg_engine_facts(e);
+    struct bg_error said = *err;
+
+    if (strcasestr(said.msg, "rlimit") || strstr(said.msg, "OCI permission denied"))
+        bg_fail(err, said.code, 0,
+                "%s; %s %s may lack the right to set limits: start it with higher ulimits "
+                "(LimitNOFILE, LimitNPROC)",
+                said.msg, f->podman ? "Podman" : "Docker", f->version);
+}
+
 static void on_started(struct bg_engine_op *op, const struct bg_http_answer *a,
                        const struct bg_error *err)
 {
     struct bg_error why;
 
-    if (!err && !op_ok(op, a, "starting the container", &why))
+    if (!err && !op_ok(op, a, "starting the container", &why)) {
+        add_hint(op->e, &why);
         err = &why;
+    }
     op->done.plain(op->data, err);
 }
 

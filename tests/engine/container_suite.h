@@ -474,7 +474,7 @@ static pid_t engine_pid(void)
     return (pid_t)atoi(out);
 }
 
-static void a_hanging_engine_is_unavailable_and_nothing_more(void **state)
+static void av23_a_hanging_engine_is_unavailable_and_nothing_more(void **state)
 {
     struct bg_spec *s = prepared();
     struct watcher w = {0};
@@ -586,6 +586,6 @@ static const struct CMUnitTest container_suite[] = {
     cmocka_unit_test(an_exec_by_others_is_noticed),
     cmocka_unit_test(another_spec_is_not_this_sandbox),
     cmocka_unit_test(a_token_where_pids_tell_nothing),
-    cmocka_unit_test(a_hanging_engine_is_unavailable_and_nothing_more),
+    cmocka_unit_test(av23_a_hanging_engine_is_unavailable_and_nothing_more),
     cmocka_unit_test(c110_sweep_takes_what_a_dead_server_left),
 };

@@ -261,6 +261,22 @@ static void c077_limits_the_engine_dropped_are_told(void **state)
     bg_spec_free(s);
 }
 
+/* What an engine says it set is not what holds: this process is in no such group. */
+static void c077_limits_are_read_back_from_the_kernel(void **state)
+{
+    const struct bg_limits l = {.memory_mb = 64, .pids = 64, .cpus_milli = BG_UNLIMITED};
+    char **lost = NULL;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) { /* each is named once */
+        container_proc_limits(getpid(), &l, &lost);
+        assert_int_equal(bg_strv_len(lost), 2);
+        assert_string_equal(lost[0], "memory");
+        assert_string_equal(lost[1], "pids");
+    }
+    bg_strv_free(lost);
+}
+
 /* ---- an engine of raw bytes ---- */
 
 static struct box_env env;
@@ -280,8 +296,9 @@ static const char created[] =
 static const char removed[] = "HTTP/1.1 204 OK\r\nConnection: close\r\n\r\n";
 static const char found[] = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
 static const char silent[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-static const char fire[] =
-    "HTTP/1.1 500 No\r\nConnection: close\r\n\r\n{\"message\":\"on fire\"}";
+static const char forbidden[] =
+    "HTTP/1.1 500 No\r\nConnection: close\r\n\r\n{\"message\":\"crun: setrlimit "
+    "RLIMIT_NOFILE: OCI permission denied\"}";
 static const char listed[] =
     "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n[{\"Id\":\"late1\",\"Names\":[\"/x\"]}]";
 #define OPENING                                                                     \
@@ -385,12 +402,12 @@ static void av22_a_create_that_was_cut_off_is_found_by_its_mark(void **state)
     assert_null(strstr(server.seen.data, "DELETE /v1.41/containers/boxgate-"));
 }
 
-static void a_start_that_fails_leaves_nothing(void **state)
+static void c124_a_start_that_fails_leaves_nothing_and_names_the_engine(void **state)
 {
     static const struct raw_reply replies[] = {
         OPENING,
         {.path = "/v1.41/containers/create", .bytes = created},
-        {.path = "/v1.41/containers/c1/start", .bytes = fire},
+        {.path = "/v1.41/containers/c1/start", .bytes = forbidden},
         {.path = "/v1.41/containers/c1", .method = "DELETE", .bytes = removed},
         {.path = NULL}};
     struct bg_error err;
@@ -400,7 +417,9 @@ static void a_start_that_fails_leaves_nothing(void **state)
     box_provider(&env);
     assert_null(try_make(&err));
     assert_int_equal(err.code, BG_ERR_UNAVAILABLE);
-    assert_non_null(strstr(err.msg, "on fire")); /* C124: the engine's own words */
+    assert_non_null(strstr(err.msg, "OCI permission denied")); /* its own words */
+    assert_non_null(strstr(err.msg, "Docker 20.10"));
+    assert_non_null(strstr(err.msg, "ulimits"));
     assert_true(seen_line("DELETE /v1.41/containers/c1?force"));
 }
 
@@ -520,9 +539,10 @@ int main(void)
         cmocka_unit_test(bodies_for_others),
         cmocka_unit_test(any_other_container_is_found_out),
         cmocka_unit_test(c077_limits_the_engine_dropped_are_told),
+        cmocka_unit_test(c077_limits_are_read_back_from_the_kernel),
         T(c112_a_late_create_is_removed_by_its_id),
         T(av22_a_create_that_was_cut_off_is_found_by_its_mark),
-        T(a_start_that_fails_leaves_nothing),
+        T(c124_a_start_that_fails_leaves_nothing_and_names_the_engine),
         T(answers_that_are_no_container),
         T(a_pull_is_cancelled_and_closing_cancels),
         T(strict_limits_refuse_what_the_engine_cannot_hold),
