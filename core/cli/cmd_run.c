@@ -129,15 +129,18 @@ static bool add_env(const struct cli_args *a, cJSON *body)
     cJSON *env = NULL;
     while ((kv = cli_each(a, "env", &at))) {
         const char *eq = strchr(kv, '=');
-        bg_autofree char *name = eq ? bg_xstrndup(kv, (size_t)(eq - kv)) : NULL;
-        if (!name || !bg_env_name_valid(name)) {
-            cli_usage(a->cmd, "--env takes NAME=VALUE, not %s", kv);
+        bg_autofree char *name = bg_xstrndup(kv, strcspn(kv, "="));
+        /* A value on the command line is every local user's to read. */
+        const char *value = eq ? eq + 1 : getenv(name);
+        if (!value || !bg_env_name_valid(name)) {
+            cli_usage(a->cmd, "--env takes NAME=VALUE, or a NAME that is set here; not %s",
+                      kv);
             cJSON_Delete(env);
             return false;
         }
         env = env ? env : bg_jo();
         cJSON_DeleteItemFromObjectCaseSensitive(env, name);
-        bg_jset_bytes(env, name, eq + 1, strlen(eq + 1));
+        bg_jset_bytes(env, name, value, strlen(value));
     }
     if (env)
         bg_jset(body, "env", env);
@@ -190,7 +193,8 @@ static int exec_cmd(const struct bg_cmd *cmd, int argc, char **argv)
 
 static const struct bg_opt exec_opts[] = {
     {"cwd", 'C', "DIR", "relative to the session's working directory"},
-    {"env", 'e', "NAME=VALUE", "for this command; may be repeated"},
+    {"env", 'e', "NAME[=VALUE]",
+     "for this command; NAME alone: your own value, which ps never shows"},
     {"input", 'i', "FILE|-", "what the command reads on its standard input"},
     {"timeout", 't', "TIME", "60s, 500ms, 2m; capped by the profile"},
     {"no-wait", 0, NULL, "denied at once when nobody is there to decide"},

@@ -262,6 +262,28 @@ def without_a_config_it_says_what_to_do():
 
 
 @test
+def c115_every_locale_and_terminal():
+    with Home() as h:
+        h.start()
+        agent = h.run("print('\u6a21\u578b-\U0001f9ea e\u0301 \U0001f469\u200d\U0001f467 \ufdfa')\n")
+        h.pending()
+        with Console(h, env={"LANG": "C"}) as c:
+            c.until("\\u{6a21}")
+            assert c.out.isascii(), c.out
+        with Console(h, term="linux") as c:
+            c.until("\u6a21\u578b-\U0001f9ea")
+        with Console(h, env={"NO_COLOR": "1"}) as c:
+            c.until("HIGH")  # told by letters
+            assert not re.findall(rb"\x1b\[(?:[0-9]+;)*(?:[34][0-8]|9[0-7]|10[0-7])[;m]", c.out), c.out
+        for term in ("dumb", None):
+            with Console(h, term=term) as c:
+                c.until("pending 1 of 1: #")
+                assert b"\x1b" not in c.out, c.out
+        agent.kill(signal.SIGTERM)
+        agent.wait()
+
+
+@test
 def linear_reads_and_decides():
     with Home() as h:
         h.start()

@@ -335,6 +335,28 @@ def what_is_shown_is_every_byte():
     a.wait()
 
 
+@test
+def c119_what_is_shown_is_what_runs():
+    H.ok("session", "create", "--id", "c119")
+    prog = "import sys,os; print(sys.argv[1:], os.getcwd(), os.environ['TOKEN'], os.getuid(), sys.stdin.read())"
+    a = H.agent("exec", "c119", "--cwd", ".", "--env", "TOKEN=not masked", "--timeout", "9s", "--input", "-", "--",
+                "python3", "-c", prog, "a  b", "", stdin=b"in")
+    row = H.pending()
+    text = H.ok("show", str(row["id"])).text
+    for line in ("command: 7 bytes\nline 1: python3\n", f"line 1: {prog}\n", "line 1: a  b\n", "argument 4: 0 bytes",
+                 "working directory: 1 bytes\nline 1: .\n", "line 1: TOKEN=not masked\n", "input: 2 bytes",
+                 "line 1: in\n", "user 1000:1000", "network: none", "512 MiB, 1 cpu, 256 processes, 9 s",
+                 "workspace: /workspace", "image id: host"):
+        has(text, line)
+    eq(H.approve(row).rc, 0)
+    eq(a.wait().text, "['a  b', ''] /workspace not masked 1000 in\n")
+    a = H.run("print(1)")
+    has(H.ok("show", str(H.pending()["id"])).text, "interpreter: python3, - (the code is its standard input)")
+    a.kill(signal.SIGTERM)
+    a.wait()
+    H.ok("session", "rm", "c119")
+
+
 try:
     lib.main()
 finally:

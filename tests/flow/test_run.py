@@ -243,6 +243,80 @@ def exec_waits_for_a_slow_reader_and_loses_nothing():
 
 
 @test
+def c026_a_reader_that_waits_holds_no_program():
+    go, count = os.path.join(H.tmp, "go"), os.path.join(H.tmp, "count")
+    H.ok("session", "create", "--id", "c026")
+    script = f"'{lib.BIN}' run --session c026 --lang bash | {{ while [ ! -e '{go}' ]; do sleep 0.05; done; wc -c; }}"
+    a = lib.Agent(H, ["sh", "-c", script + f" >'{count}'"], b"head -c 50000000 /dev/zero; touch done")
+    row = H.pending()
+    H.approve(row)
+    wait_for("the program's end", lambda: H.audit("request.finished", id=row["id"], state="done"))
+    assert not a.ended(), "nobody has read"
+    e = H.agent("exec", "c026", "--", "ls")
+    H.approve(H.pending())
+    eq(e.wait().out, b"done\n")
+    H.file("go", b"")
+    a.wait()
+    with open(count) as f:
+        eq(int(f.read()), 1048576)
+    H.ok("session", "rm", "c026")
+
+
+@test
+def c058_av14_values_and_code_are_in_no_argument_list_and_no_log():
+    H.ok("session", "create", "--id", "c058")
+    H.env["TOKEN"] = "s3cret-value"
+    code = b"echo got ${#TOKEN}; : s3cret-code; sleep 61"
+    a = H.agent("exec", "c058", "--env", "TOKEN", "--input", "-", "--", "sh", stdin=code)
+    del H.env["TOKEN"]
+    eq(H.approve(H.pending()).rc, 0)
+    wait_for("the program", lambda: b"got 12" in a.read("out"))
+    seen = {pid: cmdline(pid) for pid in filter(str.isdigit, os.listdir("/proc"))}
+    assert not [c for c in seen.values() if b"s3cret" in c], seen
+    a.kill(signal.SIGINT)
+    a.wait()
+    a = H.agent("exec", "c058", "--cwd", "nope", "--env", "TOKEN=s3cret-value", "--", "true")
+    H.approve(H.pending())
+    r = a.wait()
+    eq(r.rc, 125, r)
+    assert b"s3cret" not in r.err, r
+    with open(os.path.join(H.path, "state/server.log"), "rb") as f:
+        assert b"s3cret" not in f.read()
+    assert "s3cret" not in H.ok("audit", "export", "--jsonl").text
+    eq(H.cmd("exec", "c058", "--env", "NOT_SET_HERE", "--", "true").rc, 2)
+    H.ok("session", "rm", "c058")
+
+
+def cmdline(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read()
+    except OSError:
+        return b""
+
+
+@test
+def c061_av13_the_longest_time_holds_without_one_asked():
+    config = "version: 1\nprovider: local\nprofiles: {default: {limits: {timeoutMs: 1000, runTimeoutMs: 1000, " \
+             "maxTimeoutMs: 1000}}, long: {limits: {maxTimeoutMs: 120000}}}\n"
+    with Home(config=config) as h:
+        for asked, effective in (((), 1000), (("--timeout", "20s"), 1000)):
+            a = h.run("sleep 3", *asked, "--json", lang="bash")
+            row = h.pending()
+            eq(row["timeoutMs"], effective)
+            h.approve(row)
+            r = a.wait()
+            j = json.loads(r.out)
+            eq((r.rc, j["exitCode"], j["timedOut"]), (124, 124, True), r)
+            assert 1000 <= j["durationMs"] < 2000 * lib.SLOW, j
+        a = h.run("sleep 1", "--profile", "long", "--timeout", "45s", lang="bash")
+        row = h.pending()
+        eq(row["timeoutMs"], 45000)
+        h.approve(row)
+        eq(a.wait().rc, 0)
+
+
+@test
 def network_is_not_there():
     r = H.approved_run("import socket\nsocket.create_connection(('1.1.1.1', 53), 3)")
     eq(r.rc, 1, r)
@@ -286,8 +360,15 @@ def closed_stdout_does_not_hurt():
 
 
 @test
-def every_request_is_in_the_record():
+def c088_every_request_is_in_the_record():
     has(H.ok("audit", "verify").text, "audit: ok")
+    ends = [r["id"] for r in H.audit("request.finished")]
+    eq(len(ends), len(set(ends)), "one end each")
+    refused = H.audit("request.decided", decision="deny")
+    for r in refused:
+        assert r["by"] and r["reason"] and r["sha256"] and r["time"], r
+        eq([x["state"] for x in H.audit("request.finished", id=r["id"])], ["denied"])
+    assert refused and not {r["id"] for r in refused} & {r["id"] for r in H.audit("request.started")}
     done = {r["id"] for r in H.audit("request.finished")}
     eq({r["id"] for r in H.audit("request.received")} - done, set())
     for r in H.audit("request.started"):
