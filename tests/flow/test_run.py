@@ -324,7 +324,7 @@ def network_is_not_there():
 
 
 @test
-def on_a_terminal_output_is_rendered():
+def c013_on_a_terminal_output_is_rendered():
     import pty
     pid, fd = pty.fork()
     if pid == 0:

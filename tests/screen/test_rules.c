@@ -81,7 +81,7 @@ static void a_burst_is_no_answer(void **state)
     screen_free(s);
 }
 
-static void a_paste_is_no_answer(void **state)
+static void c014_a_paste_is_no_answer(void **state)
 {
     (void)state;
     struct screen *s = open_armed(24, 80, sample_low(148));
@@ -525,7 +525,7 @@ int main(void)
         cmocka_unit_test(c014_keys_in_the_first_moments_are_discarded),
         cmocka_unit_test(c014_typed_ahead_is_flushed),
         cmocka_unit_test(a_burst_is_no_answer),
-        cmocka_unit_test(a_paste_is_no_answer),
+        cmocka_unit_test(c014_a_paste_is_no_answer),
         cmocka_unit_test(enter_alone_mouse_and_alt_never_approve),
         cmocka_unit_test(c011_locked_until_every_row_was_on_screen),
         cmocka_unit_test(c011_the_end_of_a_long_line_counts),

@@ -98,7 +98,7 @@ static void c013_the_rendering_classes_arrive(void **state)
                 BG_HZ_BIT(BG_HZ_CONTROL));
 }
 
-static void env_that_steers_is_a_hazard(void **state)
+static void c059_env_that_steers_is_a_hazard(void **state)
 {
     (void)state;
     static const char *const steers[] = {"PATH",
@@ -236,7 +236,7 @@ int main(void)
         cmocka_unit_test(plain_requests_have_none),
         cmocka_unit_test(every_byte_field_is_scanned),
         cmocka_unit_test(c013_the_rendering_classes_arrive),
-        cmocka_unit_test(env_that_steers_is_a_hazard),
+        cmocka_unit_test(c059_env_that_steers_is_a_hazard),
         cmocka_unit_test(input_to_an_interpreter_is_a_hazard),
         cmocka_unit_test(facts_of_the_sandbox),
         cmocka_unit_test(notes_are_bounded_the_bits_are_not),

@@ -382,7 +382,7 @@ static void bad_values_in_profiles(void **state)
         refused_in_profile(bad_inside[i], "");
 }
 
-static void tmpfs_fits_in_half_the_memory(void **state)
+static void c079_tmpfs_fits_in_half_the_memory(void **state)
 {
     (void)state;
     struct bg_config *c;
@@ -558,7 +558,7 @@ int main(void)
         cmocka_unit_test(provider_is_a_choice),
         cmocka_unit_test(bad_values_outside_profiles),
         cmocka_unit_test(bad_values_in_profiles),
-        cmocka_unit_test(tmpfs_fits_in_half_the_memory),
+        cmocka_unit_test(c079_tmpfs_fits_in_half_the_memory),
         cmocka_unit_test(always_approve_is_answered_with_the_rule),
         cmocka_unit_test(presets_become_images),
         cmocka_unit_test(named_profiles_replace_the_builtin),
