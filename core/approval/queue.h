@@ -48,6 +48,7 @@ struct bg_request {
     struct bg_bound bound;
     struct bg_sha256 sha, deny_key;
     char sha_hex[BG_SHA256_HEX + 1];
+    char code_hex[BG_SHA256_HEX + 1]; /* the same without the session: what rules name */
     struct bg_facts facts; /* strings owned: provider, image_id, network, principal */
     char *session_id;
     cJSON *spec;

@@ -194,7 +194,7 @@ static void keep_facts(struct bg_request *r, const struct bg_facts *f)
     r->facts.code = (struct bg_str){r->body->code, r->body->code_len};
     r->facts.argv = r->body->kind == BG_REQ_EXEC ? r->bind.argv : NULL;
     r->facts.cwd = r->body->cwd;
-    r->facts.sha256 = r->sha_hex;
+    r->facts.sha256 = r->code_hex;
     r->facts.timeout_ms = r->bind.timeout_ms;
     r->facts.provider = bg_xstrdup(f->provider);
     r->facts.image_id = bg_xstrdup(f->image_id);
@@ -230,6 +230,7 @@ static void bind(struct bg_request *r, const struct bg_prepared *p)
     r->sha = bg_bound_sha256(&r->bound, false);
     r->deny_key = bg_bound_sha256(&r->bound, true);
     bg_sha256_hex(&r->sha, r->sha_hex);
+    bg_sha256_hex(&r->deny_key, r->code_hex);
     keep_facts(r, &p->facts);
     find_hazards(r, p);
 }

@@ -147,6 +147,7 @@ static cJSON *row(const struct bg_request *r)
     bg_jset_int(o, "id", (int64_t)r->id);
     bg_jset_int(o, "rev", r->rev);
     bg_jset_str(o, "sha256", r->sha_hex);
+    bg_jset_str(o, "ruleSha256", r->code_hex);
     bg_jset_str(o, "kind", bg_request_kind_name(r->body->kind));
     bg_jset_str(o, "session", r->session_id ? r->session_id : r->body->session);
     bg_jset_str(o, "profile",

@@ -267,6 +267,8 @@ cJSON *bg_ja(void)
 
 void bg_jset(cJSON *o, const char *key, cJSON *child)
 {
+    /* A key twice is what our own strict reader refuses, so a setter sets. */
+    cJSON_DeleteItemFromObjectCaseSensitive(o, key);
     if (!cJSON_AddItemToObject(o, key, must(child)))
         abort();
 }

@@ -79,7 +79,8 @@ void bg_jset_str(
 void bg_jset_strv(cJSON *o, const char *key, char *const *v); /* an array; NULL gives [] */
 void bg_jset_int(cJSON *o, const char *key, int64_t v); /* held within +-BG_JSON_INT_MAX */
 void bg_jset_bool(cJSON *o, const char *key, bool v);
-void bg_jset(cJSON *o, const char *key, cJSON *child); /* takes child */
+/* Takes child. A member of that name is replaced. */
+void bg_jset(cJSON *o, const char *key, cJSON *child);
 void bg_jset_time(cJSON *o, const char *key,
                   int64_t wall_ms); /* RFC 3339; negative gives null */
 /* Bytes as a plain string when they are valid UTF-8 without NUL, else {"base64": ...}. */

@@ -393,5 +393,6 @@ void bg_review_print(const struct bg_review *r, struct bg_buf *out, bool color,
     for (size_t i = 0; i < r->n_fields; i++)
         print_field(&r->fields[i], out, flags);
     if (with_hash)
-        bg_buf_printf(out, "sha256: %s\n", r->sha256);
+        bg_buf_printf(out, "sha256: %s\nhash for a rule: %s\n", r->sha256,
+                      text_of(row, "ruleSha256"));
 }

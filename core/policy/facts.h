@@ -13,7 +13,7 @@ struct bg_facts {
     struct bg_str code;    /* run_code; p NULL else */
     char *const *argv;     /* exec: command and args as they will be executed; else NULL */
     const char *cwd;
-    const char *sha256; /* request hash, 64 hex */
+    const char *sha256; /* of the request without its session, 64 hex: a rule's `hash` */
     uint32_t hazards;   /* BG_HZ_BIT set */
     int64_t timeout_ms; /* effective */
     /* the sandbox */

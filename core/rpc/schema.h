@@ -26,7 +26,7 @@
  *   exitCode null when it did not run.
  *
  * approval.list {all?: bool} -> [row]
- *   row: {id, rev, sha256, kind, session, profile, language, state, attached, seen,
+ *   row: {id, rev, sha256, ruleSha256, kind, session, profile, language, state, attached, seen,
  *   waiting, high, hazards: [name], lines, bytes, firstLine, purpose, client, uid, pid,
  *   exe, requestedAt, expiresAt, timeoutMs, leftMs, rule?, decision?, decidedBy?, reason?,
  *   startedAt?, finishedAt?, exitCode?}
@@ -34,6 +34,7 @@
  *   -> row + {bound: [{name, base64}], notes: [{hazard, field, line}], spec, specSha256,
  *      instance, argv: [..], cwd, policy: {decision, rule, downgraded}, earlierRuns,
  *      changedOutside, notEnforced: [..], deniedBefore, result?}
+ *   ruleSha256 is the hash without the session: what a rule's `hash` names.
  *   sha256 must equal the hash of `bound` (core/client/review.h checks it before anything
  *   is shown).
  * approval.seen {id} -> {}

@@ -58,6 +58,8 @@ static void send_event(struct conn *c, const char *text)
     cJSON *params = bg_json_parse(text, strlen(text), BG_JSON_LINE_MAX, &err);
     if (params)
         bg_rpc_notify(c->rpc, "event", params);
+    else
+        bg_log(c->srv->log, BG_LOG_ERROR, "an event could not be sent: %s", err.msg);
 }
 
 void event_emit(struct bg_server *s, enum topic t, const char *type, cJSON *row)

@@ -129,6 +129,8 @@ bool server_project_policy(const struct bg_actor *who, struct bg_policy **out,
         return false;
     *out = bg_policy_default();
     bool ok = bg_policy_tighten(*out, file, err);
+    if (!ok)
+        bg_error_prefix(err, PROJECT_FILE);
     bg_policy_free(file);
     if (!ok) {
         bg_policy_free(*out);

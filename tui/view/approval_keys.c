@@ -155,7 +155,7 @@ static void say_block(struct app *a, struct approval *v, enum gate_block b)
         if (!approval_unseen(v, &u, &in_info))
             break;
         app_say(a, 2, "not yet: %s has not been on screen; Space goes on, u goes there",
-                in_info ? "the end of the request's facts" : "all of the code");
+                in_info ? "the end of the request's facts" : "all of it");
         break;
     case GATE_OPEN:
         break;

@@ -265,7 +265,7 @@ static void pending_row(struct app *a, struct ui_surface s, int y, const struct 
         bg_duration_clock(left, buf, sizeof buf);
         ui_right(s, y, c->left, left_style(left, whole), buf);
         if (c->bar >= 0)
-            ui_bar(s, y, c->bar, 5, left, whole, left_style(left, whole));
+            ui_bar(s, y, c->bar, 4, left, whole, left_style(left, whole));
     }
     if (c->age >= 0) {
         bg_duration_clock(now - r->requested_ms, buf, sizeof buf);
