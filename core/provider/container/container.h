@@ -17,6 +17,7 @@
 #define LABEL_SANDBOX "boxgate.sandbox"
 #define LABEL_INSTANCE "boxgate.instance"
 #define LABEL_REF "boxgate.ref"
+#define LABEL_NAME "boxgate.name" /* the one we gave; labels are copied, names are not */
 
 /* ---- spec.c, pure ---- */
 
@@ -31,11 +32,14 @@ char *container_user(const char *asked, const char *image_user);
 
 struct container_make {
     const struct bg_spec *spec;
-    const char *instance, *ref;
+    const char *instance, *ref, *name;
     const char *link_dir, *guest_path; /* on the host */
     const char *token;                 /* hex for the guest's environment, or NULL */
     bool podman, selinux;
 };
+/* Made by somebody from an image that has our labels (docker commit keeps them), or renamed
+ * by somebody: theirs now, never removed. */
+bool container_is_copy(const struct bg_container_row *r);
 cJSON *container_body(const struct container_make *m);
 /* For a container that is never started: to look into an image. */
 cJSON *container_probe_body(const char *image_id, const char *instance);

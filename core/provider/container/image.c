@@ -9,7 +9,8 @@
 #include "core/base/digest.h"
 #include "core/provider/container/container.h"
 
-enum { LOOKS_AT_ONCE = 8, PROBE_NAME_BYTES = 6 };
+/* DIRS_MAX: an image writes its own PATH, and every folder of it costs calls. */
+enum { LOOKS_AT_ONCE = 8, PROBE_NAME_BYTES = 6, DIRS_MAX = 32 };
 #define PATH_DEFAULT "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 enum step { STEP_INSPECT, STEP_PULL, STEP_INSPECT_AGAIN, STEP_PROBE };
@@ -330,7 +331,8 @@ static void fill_dirs(struct prepare *r)
         if (strncmp(*e, "PATH=/", 6) == 0)
             path = *e + 5;
     bg_autofree char *list = bg_xstrdup(path);
-    for (char *d = strtok_r(list, ":", &save); d; d = strtok_r(NULL, ":", &save))
+    char *d = strtok_r(list, ":", &save);
+    for (; d && bg_strv_len(r->dirs) < DIRS_MAX; d = strtok_r(NULL, ":", &save))
         if (*d == '/' && !has(r->dirs, d))
             bg_strv_push(&r->dirs, d);
 }

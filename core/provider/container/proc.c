@@ -36,7 +36,8 @@ static bool field(const char *status, const char *name, int base, uint64_t *v)
 const char *container_proc_mismatch(pid_t pid, const struct bg_spec *spec, bool rootless)
 {
     bg_autobuf struct bg_buf b;
-    unsigned asked;
+    size_t digits = strspn(spec->user, "0123456789");
+    bool number = digits > 0 && (!spec->user[digits] || spec->user[digits] == ':');
     uint64_t v;
 
     if (!status_of(pid, &b))
@@ -48,12 +49,11 @@ const char *container_proc_mismatch(pid_t pid, const struct bg_spec *spec, bool 
     if (spec->no_new_privileges && field(b.data, "\nNoNewPrivs:\t", 10, &v) && v != 1)
         return "no-new-privileges";
     /* In a user namespace its number is another one. */
-    if (!rootless && sscanf(spec->user, "%u", &asked) == 1 &&
-        field(b.data, "\nUid:\t", 10, &v) && v != asked && v < 65536)
+    if (!rootless && number && field(b.data, "\nUid:\t", 10, &v) &&
+        v != strtoull(spec->user, NULL, 10) && v < 65536)
         return "user";
-    /* A name from the image's own list of users may stand for root. */
-    if (!rootless && sscanf(spec->user, "%u", &asked) != 1 &&
-        field(b.data, "\nUid:\t", 10, &v) && v == 0)
+    /* A name from the image's own list of users may stand for root, and begin with 0. */
+    if (!rootless && !number && field(b.data, "\nUid:\t", 10, &v) && v == 0)
         return "user";
     return NULL;
 }

@@ -31,6 +31,7 @@ static struct container_make make_of(const struct container_sandbox *s)
         .spec = s->spec,
         .instance = s->p->instance,
         .ref = s->base.ref,
+        .name = s->base.name,
         .link_dir = s->link_dir,
         .guest_path = s->p->guest_path,
         .token = bg_engine_facts(s->p->engine)->same_pids ? NULL : s->token,
@@ -108,14 +109,17 @@ static void on_found(void *data, const struct bg_container_row *rows, size_t n,
                      const struct bg_error *err)
 {
     struct container_sandbox *s = data;
+    size_t i = 0;
 
     s->op = NULL;
-    if (err || n == 0) {
+    /* One mark, one container: it is 128 random bits. And perhaps a copy of it. */
+    while (i < n && container_is_copy(&rows[i]))
+        i++;
+    if (err || i == n) {
         gone(s, err);
         return;
     }
-    /* One mark, one container: it is 128 random bits. */
-    s->op = bg_container_remove(s->p->engine, rows[0].id, on_removed, s);
+    s->op = bg_container_remove(s->p->engine, rows[i].id, on_removed, s);
 }
 
 static void remove_it(struct container_sandbox *s)

@@ -57,6 +57,13 @@ char *container_name(const char *instance, const char *id)
     return bg_xasprintf("boxgate-%s-%s", folded, hex);
 }
 
+bool container_is_copy(const struct bg_container_row *r)
+{
+    const char *given = bg_container_row_label(r, LABEL_NAME);
+
+    return given ? strcmp(given, r->name) != 0 : strncmp(r->name, "boxgate-", 8) != 0;
+}
+
 /* ---- what can be asked ---- */
 
 static bool below(const char *path, const char *dir)
@@ -263,6 +270,8 @@ static cJSON *labels(const struct container_make *m)
     bg_jset_str(o, LABEL_SANDBOX, "1");
     bg_jset_str(o, LABEL_INSTANCE, m->instance);
     bg_jset_str(o, LABEL_REF, m->ref);
+    if (m->name)
+        bg_jset_str(o, LABEL_NAME, m->name);
     bg_jset_time(o, "boxgate.created", bg_wall_ms());
     return o;
 }
@@ -369,6 +378,16 @@ static bool caps_match(const struct bg_container_info *i, const struct bg_spec *
     return bg_strv_len(i->cap_drop) >= bg_strv_len(s->drop_capabilities);
 }
 
+/* The setting stays "none" when somebody disconnects that and connects another. */
+static bool network_matches(const struct bg_container_info *i, const char *asked)
+{
+    if (strcmp(asked, "none") == 0)
+        for (char **n = i->networks; n && *n; n++)
+            if (strcmp(*n, "none") != 0)
+                return false;
+    return strcmp(i->network, asked) == 0 || has(i->networks, asked);
+}
+
 /* An engine that can't hold a limit says 0; another number is somebody else's. */
 static bool limit_matches(int64_t asked, int64_t got, const char *name,
                           char ***not_enforced)
@@ -398,7 +417,7 @@ const char *container_mismatch(const struct bg_container_info *i,
         {"user", strcmp(i->user, s->user) == 0},
         {"command", bg_strv_len(i->entrypoint) == 1 &&
                         strcmp(i->entrypoint[0], CONTAINER_GUEST) == 0 && !i->cmd},
-        {"network", strcmp(i->network, s->network) == 0 || has(i->networks, s->network)},
+        {"network", network_matches(i, s->network)},
         {"mounts", mounts_match(i, m)},
         {"folders in memory", bg_strv_len(i->tmpfs) == 2 + extras(m) &&
                                   tmpfs_matches(i, s->workdir, s->workspace_mb) &&

@@ -101,6 +101,7 @@ static void one_row(struct sweep *w, const struct bg_container_row *r)
     const char *instance = bg_container_row_label(r, LABEL_INSTANCE);
     const char *ref = bg_container_row_label(r, LABEL_REF);
     bool own = instance && strcmp(instance, w->p->instance) == 0;
+    bool copy = container_is_copy(r);
     bool running = strcmp(r->state, "running") == 0 || strcmp(r->state, "paused") == 0 ||
                    strcmp(r->state, "restarting") == 0;
 
@@ -110,9 +111,11 @@ static void one_row(struct sweep *w, const struct bg_container_row *r)
         return;
     bg_autofree char *line =
         bg_xasprintf("%scontainer %s%s", own ? "" : "another instance's ", r->name,
-                     !own && running ? " (in use, left)" : "");
+                     copy              ? " (a copy, or renamed: left)"
+                     : !own && running ? " (in use, left)"
+                                       : "");
     bg_strv_push(&w->lines, line);
-    if (own || !running) {
+    if (!copy && (own || !running)) {
         bg_strv_push(&w->ids, r->id);
         bg_strv_push(&w->names, r->name);
     }
