@@ -474,6 +474,27 @@ static pid_t engine_pid(void)
     return (pid_t)atoi(out);
 }
 
+/* A stop reaches one thread after another; one that still runs would answer. */
+static void wait_stopped(pid_t pid)
+{
+    char of[16], tasks[32], file[300];
+    bool all = false;
+
+    snprintf(of, sizeof of, "%d", (int)pid);
+    snprintf(tasks, sizeof tasks, "/proc/%d/task", (int)pid);
+    for (int64_t until = bg_mono_ms() + BOX_WAIT_MS; !all && bg_mono_ms() < until;) {
+        DIR *d = opendir(tasks);
+        struct dirent *ent;
+        assert_non_null(d);
+        for (all = true; (ent = readdir(d));) {
+            snprintf(file, sizeof file, "task/%s/status", ent->d_name);
+            all &= ent->d_name[0] == '.' || box_file_holds(of, file, "State:\tT");
+        }
+        closedir(d);
+    }
+    assert_true(all);
+}
+
 static void av23_a_hanging_engine_is_unavailable_and_nothing_more(void **state)
 {
     struct bg_spec *s = prepared();
@@ -486,6 +507,7 @@ static void av23_a_hanging_engine_is_unavailable_and_nothing_more(void **state)
     (void)state;
     env.config->engine.call_ms = 700;
     assert_int_equal(kill(pid, SIGSTOP), 0);
+    wait_stopped(pid);
     enum bg_errc code = inspected(sb, s, &err);
     prints(sb, "echo the guest needs no engine", "the guest needs no engine\n");
     assert_int_equal(kill(pid, SIGCONT), 0);
