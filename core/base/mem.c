@@ -39,7 +39,14 @@ char *bg_xstrdup(const char *s)
 
 char *bg_xstrndup(const char *s, size_t n)
 {
-    return s ? check(strndup(s, n)) : NULL;
+    if (!s)
+        return NULL;
+    /* s need not end within n bytes, so it is never read as a C string. */
+    size_t len = strnlen(s, n);
+    char *p = bg_xmalloc(len + 1);
+    memcpy(p, s, len);
+    p[len] = '\0';
+    return p;
 }
 
 void *bg_xmemdup(const void *p, size_t n)

@@ -88,6 +88,16 @@ static bool is(const struct bound *f, const char *name)
     return !strcmp(f->name, name);
 }
 
+/* By the bound bytes, not by what the row says of itself. */
+static bool runs_code(const struct bound *f, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (is(&f[i], "kind"))
+            return f[i].len == strlen("run_code") &&
+                   !memcmp(f[i].bytes, "run_code", f[i].len);
+    return false;
+}
+
 static void add_fields(struct bg_review *r, struct bound *f, size_t n, bool run_code)
 {
     size_t args = 0;
@@ -127,6 +137,13 @@ static double number_of(const cJSON *o, const char *key)
 {
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
     return cJSON_IsNumber(v) ? v->valuedouble : 0;
+}
+
+/* Wild numbers of a peer become 0, which names nothing. */
+static int64_t whole_of(const cJSON *o, const char *key, int64_t max)
+{
+    double v = number_of(o, key);
+    return v >= 0 && v <= (double)max ? (int64_t)v : 0;
 }
 
 static bool true_of(const cJSON *o, const char *key)
@@ -299,11 +316,11 @@ struct bg_review *bg_review_build(const cJSON *approval, struct bg_error *err)
         return NULL;
     }
     struct bg_review *r = bg_xcalloc(1, sizeof *r);
-    r->id = (uint64_t)number_of(approval, "id");
-    r->rev = (uint32_t)number_of(approval, "rev");
+    r->id = (uint64_t)whole_of(approval, "id", BG_JSON_INT_MAX);
+    r->rev = (uint32_t)whole_of(approval, "rev", UINT32_MAX);
     snprintf(r->sha256, sizeof r->sha256, "%s", sha);
     r->row = cJSON_Duplicate(approval, true);
-    add_fields(r, f, n, !strcmp(text_of(approval, "kind"), "run_code"));
+    add_fields(r, f, n, runs_code(f, n));
     free_bound(f, n);
     uint32_t told = r->hazards = hazard_bits(approval);
     risk_facts(r, approval);
