@@ -229,8 +229,9 @@ static void request_facts(struct bg_review *r, const cJSON *row)
     bool code = !strcmp(text_of(row, "kind"), "run_code");
     if (code)
         fact(r, "interpreter: %s (the code is its standard input)", argv);
-    fact(r, "session: %s, %g earlier runs", text_of(row, "session"),
-         number_of(row, "earlierRuns"));
+    double runs = number_of(row, "earlierRuns");
+    fact(r, "session: %s, %g earlier run%s", text_of(row, "session"), runs,
+         runs == 1 ? "" : "s");
     fact(r, "asked by: %s, uid %g, pid %g, %s", text_of(row, "client"),
          number_of(row, "uid"), number_of(row, "pid"), text_of(row, "exe"));
     if (*text_of(row, "purpose"))
@@ -380,7 +381,7 @@ static void print_lines(const struct bg_review_field *f, struct bg_buf *out, uns
 
 static void print_field(const struct bg_review_field *f, struct bg_buf *out, unsigned flags)
 {
-    bg_buf_printf(out, "%s: %zu bytes", f->label, f->len);
+    bg_buf_printf(out, "%s: %zu byte%s", f->label, f->len, f->len == 1 ? "" : "s");
     if (f->kind == BG_REVIEW_CODE)
         bg_buf_printf(out, ", %u line%s%s", f->scan.lines, f->scan.lines == 1 ? "" : "s",
                       f->scan.crlf ? ", CRLF" : "");

@@ -344,7 +344,7 @@ def c119_what_is_shown_is_what_runs():
     row = H.pending()
     text = H.ok("show", str(row["id"])).text
     for line in ("command: 7 bytes\nline 1: python3\n", f"line 1: {prog}\n", "line 1: a  b\n", "argument 4: 0 bytes",
-                 "working directory: 1 bytes\nline 1: .\n", "line 1: TOKEN=not masked\n", "input: 2 bytes",
+                 "working directory: 1 byte\nline 1: .\n", "line 1: TOKEN=not masked\n", "input: 2 bytes",
                  "line 1: in\n", "user 1000:1000", "network: none", "512 MiB, 1 cpu, 256 processes, 9 s",
                  "workspace: /workspace", "image id: host"):
         has(text, line)

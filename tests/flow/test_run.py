@@ -195,7 +195,7 @@ def a_named_session_keeps_its_files():
     eq(r.rc, 0, r)
     a = H.run("print(open('kept').read())", "--session", "keep-1")
     row = H.pending()
-    has(H.ok("show", str(row["id"])).text, "session: keep-1, 1 earlier runs")
+    has(H.ok("show", str(row["id"])).text, "session: keep-1, 1 earlier run")
     H.approve(row)
     eq(a.wait().out, b"hello\n")
     wait_for("just this session", lambda: sessions() == ["keep-1"])
