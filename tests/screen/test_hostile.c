@@ -146,8 +146,7 @@ static cJSON *nonsense(uint32_t *seed)
                                         "\033]0;x\007",
                                         "2026-01-01T00:00:00Z",
                                         "9999-12-31T23:59:59.999Z",
-                                        "\xc2\x9b"
-                                        "2J",
+                                        "\xc2\x9bJ",
                                         "a\tb\nc"};
     switch (draw(seed) % 7) {
     case 0:
