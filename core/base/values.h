@@ -135,6 +135,7 @@
 #define BG_AUTH_MS 1000
 #define BG_AUTH_CONNS 4
 #define BG_STREAM_CREDIT 262144
+#define BG_PIPE_BYTES 1048576 /* asked for a pipe that carries a program's output */
 #define BG_SESSION_CREDIT 4194304
 #define BG_GUEST_REMEMBER 256
 #define BG_DRAIN_MS 500 /* pipes still held by children after the main process ended */

@@ -142,6 +142,9 @@ static bool submit(struct run *r)
             }
             return bg_fail(&r->err, BG_ERR_IO, 0, "no pipe can be made");
         }
+        /* Fewer switches between server and command; refused above the user's share: fine.
+         */
+        fcntl(pipes[i][1], F_SETPIPE_SZ, BG_PIPE_BYTES);
     }
     r->streaming = true;
     for (int i = 0; i < 2; i++) {

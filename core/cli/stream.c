@@ -159,7 +159,7 @@ static void on_readable(struct bg_poll *p BG_UNUSED, int fd, unsigned ev BG_UNUS
                         void *data)
 {
     struct cli_stream *s = data;
-    char chunk[BG_FRAME_MAX];
+    char chunk[BG_STREAM_CREDIT];
     ssize_t n = read(fd, chunk, sizeof chunk);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return;

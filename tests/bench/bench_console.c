@@ -18,6 +18,13 @@
 
 #define FRAMES 300
 
+/* A row of tests/bench/run's table. */
+static void tell(const char *what, double bar_ms, double ms)
+{
+    printf("%s\t<= %.0f ms\t%.2f ms\t%s\n", what, bar_ms, ms, ms <= bar_ms ? "ok" : "over");
+    fflush(stdout);
+}
+
 static void *swallow(void *data)
 {
     char buf[65536];
@@ -66,8 +73,9 @@ static void frames(struct app *a, int rows, int cols, double bar)
         us[i] = bg_mono_us() - begin;
     }
     qsort(us, FRAMES, sizeof *us, by_size);
-    printf("console frame %dx%d: p50 %.2f ms, p99 %.2f ms (bar %.0f ms)\n", cols, rows,
-           (double)us[FRAMES / 2] / 1000, (double)us[FRAMES * 99 / 100] / 1000, bar);
+    char what[64];
+    snprintf(what, sizeof what, "console: frame at %dx%d, p99", cols, rows);
+    tell(what, bar, (double)us[FRAMES * 99 / 100] / 1000);
 }
 
 static void terminal(int rows, int cols, double bar)
@@ -114,13 +122,11 @@ static void megabyte(void)
     int64_t begin = bg_mono_us();
     ui_pager_init(&p, &f, 1, false);
     ui_pager_draw(&p, ui_whole(&g), 1, true);
-    printf("review of 1 MiB, %zu rows: opens in %.1f ms (bar 100 ms)\n", p.rows,
-           (double)(bg_mono_us() - begin) / 1000);
+    tell("console: a review of 1 MiB opens", 100, (double)(bg_mono_us() - begin) / 1000);
     ui_pager_to(&p, p.rows / 2);
     begin = bg_mono_us();
     ui_pager_draw(&p, ui_whole(&g), 1, true);
-    printf("review of 1 MiB: a screen in the middle in %.2f ms (bar 2 ms)\n",
-           (double)(bg_mono_us() - begin) / 1000);
+    tell("console: a screen in its middle", 2, (double)(bg_mono_us() - begin) / 1000);
     ui_pager_free(&p);
     ui_seen_free(&f.seen);
     ui_grid_free(&g);
