@@ -154,8 +154,10 @@ static void a_user_that_only_looks_like_a_number(void **state)
     struct bg_spec s = {0};
 
     (void)state;
-    if (getuid() != 0)
+    if (getuid() != 0) {
+        print_message("needs root\n");
         skip();
+    }
     for (size_t i = 0; i < bg_countof(names); i++) {
         s.user = (char *)names[i];
         const char *wrong = container_proc_mismatch(getpid(), &s, false);

@@ -225,8 +225,10 @@ static void a_uid_of_the_dead_is_free(void **state)
     struct bg_error err;
 
     (void)state;
-    if (geteuid() != 0)
+    if (geteuid() != 0) {
+        print_message("needs root\n");
         skip();
+    }
     assert_true(bg_dir_private(dir, &err));
     for (int thread_left = 0; thread_left < 2; thread_left++) {
         bg_autofree char *stale = bg_xasprintf("%s/%d", dir, BASE);
